@@ -1,0 +1,1 @@
+"""Decentralized optimization with compressed communication."""

@@ -1,0 +1,190 @@
+"""What a run recorded."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lessbits.errors import InputError, check_name
+
+if TYPE_CHECKING:
+    import pandas
+
+FORMAT = "lessbits-trace-1"
+
+
+@dataclass(frozen=True)
+class LinkModel:
+    """A simple clock for links that all work at once: latency an exchange, and bits a second on each link.
+
+    `gradient` is the time that a node takes for one sample gradient; the nodes work at once too.
+    """
+
+    latency: float = 0.0
+    bandwidth: float = float("inf")
+    gradient: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Times must not be negative, and something must flow."""
+        if not (self.latency >= 0 and self.gradient >= 0 and self.bandwidth > 0):
+            raise InputError(
+                f"the link model has latency {self.latency:g} s, bandwidth {self.bandwidth:g} bit/s and "
+                f"{self.gradient:g} s a gradient, but times must be at least 0 and the bandwidth above 0"
+            )
+
+    def seconds(self, iterations: np.ndarray, bits_per_link: np.ndarray, gradients_per_node: np.ndarray) -> np.ndarray:
+        """Simulated time at each record."""
+        return iterations * self.latency + bits_per_link / self.bandwidth + gradients_per_node * self.gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The records of one run (columns of equal length, the start first), how it ended, and the final iterates.
+
+    Columns: iteration, error, consensus, suboptimality, bits_per_link and total_bits (the paper's nominal count),
+    messages, gradient_evaluations, epochs, seconds, simulated_seconds with a link model, and any further measures.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    x: np.ndarray  # final iterates, [nodes, dim]
+    converged: bool  # reached `until`; False if none was given
+    diverged: bool
+    message: str  # how the run ended, in a sentence
+    compile_seconds: float
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """Return a column by name."""
+        return self.columns[check_name("column", column, self.columns)]
+
+    def __len__(self) -> int:
+        """Number of records."""
+        return len(self.columns["iteration"])
+
+    def __repr__(self) -> str:
+        """Say how it ended."""
+        last = self.summary()
+        return (
+            f"Trace({last['iterations']} iterations, error {last['error']:.3g}, "
+            f"{last['bits_per_link']:.4g} bits per link: {self.message})"
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the last record and how the run ended, as JSON can hold it."""
+        last = {name: column[-1].item() for name, column in self.columns.items() if name != "iteration"}
+        return {
+            "converged": self.converged,
+            "diverged": self.diverged,
+            "iterations": int(self.columns["iteration"][-1]),
+            **last,
+            "compile_seconds": self.compile_seconds,
+            "message": self.message,
+            "settings": dict(self.settings),
+        }
+
+    def with_settings(self, settings: Mapping[str, Any]) -> "Trace":
+        """Return the trace with the settings that made it."""
+        return Trace(**{**self.__dict__, "settings": settings})
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return the columns as a data frame."""
+        import pandas
+
+        return pandas.DataFrame(dict(self.columns))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to one safetensors file, complete or not at all."""
+        from safetensors.numpy import save
+
+        ending = {
+            "converged": self.converged,
+            "diverged": self.diverged,
+            "message": self.message,
+            "compile_seconds": self.compile_seconds,
+            "settings": dict(self.settings),
+        }
+        arrays = {f"column.{name}": np.ascontiguousarray(column) for name, column in self.columns.items()}
+        content = save({**arrays, "x": np.ascontiguousarray(self.x)}, {"format": FORMAT, "ending": json.dumps(ending)})
+        path = Path(path)
+        partial = path.with_name(path.name + ".partial")
+        partial.write_bytes(content)
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Trace":
+        """Read what `save` wrote."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="numpy") as file:
+                metadata = file.metadata() or {}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            if metadata.get("format") != FORMAT:
+                raise InputError(f"{path} is no trace of this version: its format is {metadata.get('format')!r}, not {FORMAT!r}")
+            ending = json.loads(metadata["ending"])
+            x = arrays.pop("x")
+        except FileNotFoundError:
+            raise InputError(f"there is no trace {path}") from None
+        except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+            raise InputError(f"{path} is no trace, or a damaged one: {str(error).splitlines()[0]}") from None
+        # safetensors sorts its arrays; bring the iteration to the front again.
+        columns = {name.removeprefix("column."): column for name, column in arrays.items()}
+        columns = {"iteration": columns.pop("iteration"), **columns}
+        return cls(columns, x, **ending)
+
+
+class Recorder:
+    """Collects the records of a run, chunk by chunk, and adds up what must be exact in whole numbers."""
+
+    def __init__(self, first: Mapping[str, float], message_bits: list[float], links: int, nodes: int, samples: int) -> None:
+        self.metrics = {name: [np.atleast_1d(np.asarray(value, float))] for name, value in first.items()}
+        self.iteration = [np.zeros(1, np.int64)]
+        self.work = [np.zeros(1, np.int64)]
+        self.sent = [np.zeros((1, len(message_bits)), np.int64)]
+        self.seconds = [np.zeros(1)]
+        self.message_bits = np.array(message_bits)
+        self.links, self.nodes, self.samples = links, nodes, samples
+
+    def extend(
+        self, metrics: Mapping[str, Any], iterations: np.ndarray, work: np.ndarray, sent: np.ndarray, seconds: float
+    ) -> None:
+        """Add records: metrics, iterations since the start, and sample gradients and messages since the record before."""
+        for name, values in metrics.items():
+            self.metrics[name].append(np.asarray(values, float))
+        self.iteration.append(iterations)
+        self.work.append(np.asarray(work, np.int64))
+        self.sent.append(np.asarray(sent, np.int64))
+        # The clock is read once a chunk: spread it evenly.
+        self.seconds.append(self.seconds[-1][-1] + seconds * np.arange(1, len(iterations) + 1) / max(len(iterations), 1))
+
+    def last(self, name: str) -> float:
+        """Return the newest value of a metric."""
+        return float(self.metrics[name][-1][-1])
+
+    def bits_per_link(self) -> float:
+        """Return the nominal bits so far."""
+        return float(sum((part.sum(0) @ self.message_bits) for part in self.sent)) / self.links
+
+    def columns(self, link_model: LinkModel | None) -> dict[str, np.ndarray]:
+        """Join everything."""
+        iteration = np.concatenate(self.iteration)
+        sent = np.cumsum(np.concatenate(self.sent), axis=0)
+        work = np.cumsum(np.concatenate(self.work))
+        bits = sent @ self.message_bits
+        columns = {
+            "iteration": iteration,
+            **{name: np.concatenate(parts) for name, parts in self.metrics.items()},
+            "bits_per_link": bits / self.links,
+            "total_bits": bits,
+            "messages": sent.sum(axis=1),
+            "gradient_evaluations": work,
+            "epochs": work / self.samples,
+            "seconds": np.concatenate(self.seconds),
+        }
+        if link_model is not None:
+            columns["simulated_seconds"] = link_model.seconds(iteration, bits / self.links, work / self.nodes)
+        return columns

@@ -1,0 +1,29 @@
+"""Mistakes in what the user gave: one sentence that says what was given, what is allowed, and what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """What was asked for cannot be done as asked; the message is one line for the person who asked."""
+
+
+class MissingDataError(InputError):
+    """A data set is not on this machine; the message says how to get it."""
+
+
+def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
+    """Return `given` if it is one of `allowed`, else raise with the nearest match."""
+    names = list(allowed)
+    if given in names:
+        return given
+    nearest = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    raise InputError(f"unknown {kind} {given!r}: {hint}choose one of {', '.join(names)}")
+
+
+def check_positive(name: str, given: float) -> float:
+    """Return `given` if it is a finite number above zero, else raise."""
+    if not (given > 0 and given < float("inf")):
+        raise InputError(f"{name} is {given:g}, but it must be a finite number above 0")
+    return given

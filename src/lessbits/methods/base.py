@@ -1,0 +1,71 @@
+"""The seam between methods and engines: a method never sees a communicator."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+
+from lessbits.networks.local import LocalNetwork
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree, static
+from lessbits.quantizers.base import Compressor, Payload
+from lessbits.randomness import Step
+
+State = Any  # a NamedTuple of arrays with one row a node; `x` is the iterate that engines score
+
+
+@pytree
+class Message:
+    """Payloads that leave together: one a link, or one a node that goes to every neighbour.
+
+    In an inbox there is always one a link: what came along its reverse. Rows that are not `active` are not sent.
+    """
+
+    payload: Payload
+    per_link: bool = static()
+    active: jax.Array | None = None
+
+
+Outbox = tuple[Message, ...]
+
+
+class Start(NamedTuple):
+    """Where a run starts, rows for all nodes of the network; what is None is zero, and x the problem's own start."""
+
+    x: Any = None
+    z: Any = None
+    h: Any = None
+
+
+class Method(ABC):
+    """A frozen dataclass whose step sizes are leaves: they can be traced, swept and changed without recompiling."""
+
+    name: ClassVar[str]
+    step_size_names: ClassVar[tuple[str, ...]]
+
+    @property
+    @abstractmethod
+    def compressors(self) -> tuple[Compressor, ...]:
+        """What makes each message of an outbox, in order."""
+
+    def prepare(self, problem: Problem) -> Problem:
+        """Return the problem with whatever this method wants computed once."""
+        return problem
+
+    @abstractmethod
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> State:
+        """Return the state before the first iteration."""
+
+    @abstractmethod
+    def send(
+        self, step: Step, state: State, problem: Problem, local: LocalNetwork
+    ) -> tuple[State, Outbox, jax.Array]:
+        """Work locally, then quantize: return the state, the messages, and the sample gradients taken at each node."""
+
+    @abstractmethod
+    def receive(self, step: Step, state: State, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> State:
+        """Use what was sent and what came back along the reverse links."""
+
+    def suspect(self, problem: Problem) -> str:
+        """Return the name of the step size to lower first when a run diverges."""
+        return self.step_size_names[0]

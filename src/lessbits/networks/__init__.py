@@ -1,0 +1,114 @@
+"""Networks: who talks to whom, with which weights, and how well that mixes."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from lessbits.errors import InputError, check_name
+from lessbits.networks import graphs
+from lessbits.networks.files import read_network, refuse_other_weights
+from lessbits.networks.network import Network
+from lessbits.networks.weights import WEIGHTINGS, check_nodes
+
+__all__ = ["NETWORK_NAMES", "WEIGHTINGS", "Network", "make_network"]
+
+# How a spec is written, for messages and help; the part before the colon is the graph's name.
+_FORMS = {
+    "ring": "ring",
+    "path": "path",
+    "star": "star",
+    "complete": "complete",
+    "torus": "torus or torus:ROWSxCOLUMNS",
+    "hypercube": "hypercube",
+    "random-regular": "random-regular:DEGREE",
+    "erdos-renyi": "erdos-renyi:P",
+    "watts-strogatz": "watts-strogatz:K:P",
+    "barbell": "barbell",
+}
+NETWORK_NAMES = tuple(_FORMS)
+
+_FIXED = {
+    "ring": graphs.ring,
+    "path": graphs.path,
+    "star": graphs.star,
+    "complete": graphs.complete,
+    "hypercube": graphs.hypercube,
+    "barbell": graphs.barbell,
+}
+
+
+def make_network(spec: Any, nodes: int | None = None, weights: str = "metropolis", seed: int = 0) -> Network:
+    """Make a network from a name, a file, a networkx graph or a matrix; a `Network` is returned as it is.
+
+    Names: `ring`, `path`, `star` (node 0 is the hub), `complete`, `torus` or `torus:10x10`, `hypercube`,
+    `random-regular:DEGREE` (4), `erdos-renyi:P` (2 ln n / n), `watts-strogatz:K:P` (4:0.1), `barbell`.
+    Files: an edge list (`i j` or `i j weight` a line), or a matrix of weights or Laplacian in `.npy`, `.csv`, `.mtx`.
+    `weights` is `metropolis`, `unit`, `max-degree` or `given` (what the graph or file says; a matrix, and a file with
+    weights, always keep their own). `nodes` may be left out where the spec says it; else the two must agree. `seed` is
+    for the random graphs alone.
+    """
+    check_name("weights", weights, WEIGHTINGS)
+    if nodes is not None:
+        nodes = check_nodes(nodes)
+    if isinstance(spec, os.PathLike):
+        network = read_network(Path(spec), weights)
+    elif isinstance(spec, str):
+        network = _from_text(spec, nodes, weights, seed)
+    elif isinstance(spec, Network):
+        network = spec
+    elif _is_networkx(spec):
+        network = Network.from_networkx(spec, weights)
+    elif hasattr(spec, "shape"):
+        refuse_other_weights("the matrix", weights)
+        network = Network.from_matrix(spec)
+    else:
+        raise InputError(
+            f"a network cannot be made from a {type(spec).__name__}: give a name, a file, a networkx graph or a matrix"
+        )
+    if nodes is not None and network.nodes != nodes:
+        raise InputError(
+            f"the network {network.name!r} has {network.nodes} nodes, but {nodes} were asked for: make the two agree, "
+            "or leave out the number of nodes"
+        )
+    return network
+
+
+def _from_text(spec: str, nodes: int | None, weights: str, seed: int) -> Network:
+    """Read a spec as NAME:PARAMETER:..., or else as the path of a file."""
+    name, *parameters = spec.split(":")
+    if name not in NETWORK_NAMES:
+        path = Path(spec)
+        if path.is_file():
+            return read_network(path, weights)
+        if os.sep in spec or "/" in spec or Path(name).suffix:
+            raise InputError(f"there is no network file {spec!r}: check the path, or name one of {', '.join(_FORMS)}")
+        check_name("network", name, NETWORK_NAMES)
+    graph = _build(name, parameters, nodes, seed)
+    return Network.from_edges(graph.nodes, graph.edges, weights, name=graph.name, unit_spectrum=graph.unit_spectrum)
+
+
+def _build(name: str, parameters: list[str], nodes: int | None, seed: int) -> graphs.Graph:
+    """Call the generator of a named graph with its parameters."""
+    allowed = {"torus": 1, "random-regular": 1, "erdos-renyi": 1, "watts-strogatz": 2}.get(name, 0)
+    if len(parameters) > allowed:
+        given = ":".join([name, *parameters])
+        raise InputError(f"network {given!r} has {len(parameters)} parameters, but it is written {_FORMS[name]}")
+    if nodes is None and not (name == "torus" and parameters):
+        raise InputError(f"network {name!r} does not say how many nodes it has: give the number of nodes, at least 2")
+    if name == "torus":
+        return graphs.torus(nodes, *parameters)
+    assert nodes is not None
+    if name == "random-regular":
+        return graphs.random_regular(nodes, seed, *parameters)
+    if name == "erdos-renyi":
+        return graphs.erdos_renyi(nodes, seed, *parameters)
+    if name == "watts-strogatz":
+        return graphs.watts_strogatz(nodes, seed, *parameters)
+    return _FIXED[name](nodes)
+
+
+def _is_networkx(spec: object) -> bool:
+    """Whether this is a networkx graph, without importing networkx: who has one has imported it."""
+    networkx = sys.modules.get("networkx")
+    return networkx is not None and isinstance(spec, networkx.Graph)

@@ -1,0 +1,115 @@
+"""Networks from files: edge lists, and weight matrices as `.npy`, `.csv` or `.mtx`."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lessbits.errors import InputError
+from lessbits.networks.network import Network
+
+MATRIX_SUFFIXES = (".npy", ".csv", ".mtx")
+
+
+def read_network(path: Path, weights: str = "metropolis") -> Network:
+    """Read a network from a file; any suffix but those of a matrix means an edge list.
+
+    `weights` is for files that carry none. A file's own weights are used as they are, and asking for others is refused.
+    """
+    if not path.is_file():
+        raise InputError(f"{str(path)!r} is not a file: give an edge list or a {', '.join(MATRIX_SUFFIXES)} matrix")
+    try:
+        if path.suffix.lower() in MATRIX_SUFFIXES:
+            return _read_matrix_network(path, weights)
+        edges, values = _read_edges(path)
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be read: {_one_line(error)}") from None
+    nodes = int(edges.max()) + 1
+    if values is not None:
+        refuse_other_weights(repr(str(path)), weights)
+    return Network.from_edges(nodes, edges, weights if values is None else values, name=path.name)
+
+
+def refuse_other_weights(source: str, weights: str) -> None:
+    """Raise if weights other than the source's own were asked for (`metropolis` is the default, not a wish)."""
+    if weights not in ("metropolis", "given"):
+        raise InputError(
+            f"weights={weights!r} was asked for, but {source} carries weights of its own: use weights='given', "
+            "or give the edges without weights"
+        )
+
+
+def _read_matrix_network(path: Path, weights: str) -> Network:
+    """Read a weight matrix or a Laplacian; a `.mtx` file of pattern type has edges and no weights."""
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".npy":
+            matrix: Any = np.load(path, allow_pickle=False)
+        elif suffix == ".csv":
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)  # what loadtxt makes of an empty file
+                matrix = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
+        else:
+            matrix, has_values = _read_matrix_market(path)
+            if not has_values:
+                return Network.from_matrix(matrix, name=path.name).with_weights(weights)
+    except InputError:
+        raise
+    except (ValueError, TypeError, EOFError, OverflowError, UserWarning) as error:
+        raise InputError(
+            f"{str(path)!r} is not a readable {suffix} matrix of numbers: {_one_line(error)}; write it anew"
+        ) from None
+    refuse_other_weights(repr(str(path)), weights)
+    return Network.from_matrix(matrix, name=path.name)
+
+
+def _read_matrix_market(path: Path) -> tuple[Any, bool]:
+    from scipy.io import mminfo, mmread
+
+    return mmread(path), mminfo(path)[4] != "pattern"
+
+
+def _read_edges(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
+    """Read `i j` or `i j weight` on each line; `#` begins a comment."""
+    pairs: list[tuple[int, int]] = []
+    values: list[float] = []
+    columns = 0
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{str(path)!r} is not a text file: an edge list has a line 'i j' or 'i j weight' for each edge, "
+            f"and a matrix file ends in {', '.join(MATRIX_SUFFIXES)}"
+        ) from None
+    for number, line in enumerate(lines, start=1):
+        fields = line.partition("#")[0].split()
+        if not fields:
+            continue
+        columns = columns or len(fields)
+        if len(fields) not in (2, 3) or len(fields) != columns:
+            raise _bad_line(path, number, line)
+        try:
+            first, second = int(fields[0]), int(fields[1])
+            values.extend(float(field) for field in fields[2:])
+        except ValueError:
+            raise _bad_line(path, number, line) from None
+        if min(first, second) < 0 or max(first, second) >= 2**31:
+            raise _bad_line(path, number, line)
+        pairs.append((first, second))
+    if not pairs:
+        raise InputError(f"{str(path)!r} has no edges: write a line 'i j' or 'i j weight' for each")
+    return np.asarray(pairs, dtype=np.int64), np.asarray(values) if columns == 3 else None
+
+
+def _bad_line(path: Path, number: int, line: str) -> InputError:
+    shown = line if len(line) <= 40 else line[:40] + "..."
+    return InputError(
+        f"{str(path)!r} line {number} is {shown!r}, but every line must be 'i j', or every line 'i j weight', "
+        "with node numbers from 0"
+    )
+
+
+def _one_line(error: BaseException) -> str:
+    """Return the first line of an error's text."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,24 @@
+"""The losses that nodes hold."""
+
+from lessbits.problems.base import Problem
+from lessbits.problems.consensus import Consensus
+from lessbits.problems.custom import Custom, Outside, Stream
+from lessbits.problems.data import Samples, load_samples
+from lessbits.problems.least_squares import LeastSquares
+from lessbits.problems.logistic import Logistic
+from lessbits.problems.softmax import Softmax
+from lessbits.problems.splits import split_samples
+
+__all__ = [
+    "Consensus",
+    "Custom",
+    "LeastSquares",
+    "Logistic",
+    "Outside",
+    "Problem",
+    "Samples",
+    "Softmax",
+    "Stream",
+    "load_samples",
+    "split_samples",
+]

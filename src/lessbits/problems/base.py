@@ -1,0 +1,134 @@
+"""What a problem gives: the local losses f_i of the nodes, their gradients, and what theory wants to know of them."""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.errors import InputError
+from lessbits.problems.newton import in_double, minimise, solve_dual
+from lessbits.pytrees import take_rows
+from lessbits.randomness import Draws, Step, Stream, draws
+from lessbits.summation import sum_pairwise
+
+
+class Problem(ABC):
+    """min_x (1/n) Σ_i f_i(x), with f_i(x) = (1/m_i) Σ_j f_ij(x).
+
+    Every array that it holds has one row a node, so that a part of the nodes, or one node, is again a problem.
+    Methods with `x` of shape [nodes here, dim] use row i at node i.
+    """
+
+    counts: jax.Array  # m_i, int32 [nodes here]
+
+    # What methods call, inside the compiled loop.
+
+    @abstractmethod
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """∇f_i(x_i) at each node."""
+
+    @abstractmethod
+    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """Mean of ∇f_ij(x_i) over the samples j in `indices` [nodes here, batch]."""
+
+    def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
+        """∇f_i(x_i, ξ_i): the mean over a batch drawn with replacement; a stream draws fresh samples instead."""
+        return self.sample_gradient(x, self.draw_samples(draws(step, nodes, Stream.SAMPLE), batch_size))
+
+    def draw_samples(self, draw: Draws, batch_size: int) -> jax.Array:
+        """Return sample numbers j, uniform in 0 … m_i - 1, [nodes here, batch]."""
+        return draw.integers(batch_size, self.counts)
+
+    def dual_gradient(self, z: jax.Array, guess: jax.Array) -> jax.Array:
+        """∇f_i*(z_i) = argmin_x f_i(x) - ⟨z_i, x⟩, by Newton's method from `guess` unless a closed form is known."""
+        return solve_dual(self, z, guess)
+
+    def with_dual(self) -> "Problem":
+        """Return the problem with whatever makes `dual_gradient` fast."""
+        return self
+
+    @abstractmethod
+    def losses(self, x: jax.Array) -> jax.Array:
+        """f_i(x_i) at each node, [nodes here]."""
+
+    @abstractmethod
+    def hessian(self, x: jax.Array) -> jax.Array:
+        """∇²f_i(x_i) at each node, [nodes here, dim, dim]."""
+
+    # What the outside asks for.
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Number of coordinates of x."""
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.counts.shape[0]
+
+    @property
+    def samples(self) -> int:
+        """Number of samples of all nodes: the sample gradients in an epoch."""
+        return int(np.sum(np.asarray(self.counts)))
+
+    def start(self) -> jax.Array:
+        """Where runs start unless told otherwise."""
+        return jnp.zeros((self.nodes, self.dim), jnp.result_type(float))
+
+    def restrict(self, nodes: np.ndarray) -> Self:
+        """Return the part of the problem that the given nodes hold."""
+        return take_rows(self, jnp.asarray(nodes))
+
+    def mean_loss(self, x: jax.Array) -> jax.Array:
+        """(1/n) Σ_i f_i(x) at one point x, [dim]."""
+        return sum_pairwise(self.losses(jnp.broadcast_to(x, (self.nodes, self.dim)))) / self.nodes
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """L: the largest smoothness constant of the local losses f_i (options A and B)."""
+
+    @abstractmethod
+    def sample_smoothness(self, batch_size: int = 1) -> float:
+        """L of the paper's equations 21 and 31: of batches of single samples f_ij (options C and D)."""
+
+    @property
+    @abstractmethod
+    def convexity(self) -> float:
+        """μ: the smallest strong-convexity constant of the local losses."""
+
+    @cached_property
+    def solution(self) -> np.ndarray:
+        """x*, float64 [dim], to a gradient norm of at most 1e-12."""
+        return minimise(self)
+
+    def noise(self, batch_size: int = 1) -> float:
+        """σ² = (1/n) Σ_i E‖∇f_i(x*, ξ) - ∇f_i(x*)‖², the variance of stochastic gradients at the solution."""
+        with in_double(self) as problem:
+            x = jnp.broadcast_to(jnp.asarray(problem.solution), (self.nodes, self.dim))
+            full = problem.gradient(x)
+            total = jnp.zeros(self.nodes)
+            for sample in range(int(np.max(np.asarray(self.counts)))):
+                indices = jnp.full((self.nodes, 1), sample, jnp.int32)
+                gap = problem.sample_gradient(x, jnp.minimum(indices, self.counts[:, None] - 1)) - full
+                total += jnp.where(sample < self.counts, (gap**2).sum(-1), 0)
+            return float((total / self.counts).mean()) / batch_size
+
+    @property
+    def condition_number(self) -> float:
+        """κ = L/μ."""
+        if self.convexity <= 0:
+            raise InputError("the problem has μ = 0, but κ = L/μ needs μ > 0: add regularization above 0")
+        return self.smoothness / self.convexity
+
+
+def batch_smoothness(full: float, single: float, batch_size: int) -> float:
+    """Expected smoothness of the mean of a batch drawn with replacement.
+
+    E‖mean‖² = (1/b) E‖single‖² + (1 - 1/b) ‖full‖², and each part is bounded by its own constant.
+    """
+    return single / batch_size + (1 - 1 / batch_size) * full

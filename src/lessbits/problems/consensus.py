@@ -1,0 +1,86 @@
+"""Average consensus: every node holds a vector, all want the mean."""
+
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.errors import InputError
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree
+
+
+@pytree
+class Consensus(Problem):
+    """f_i(x) = ½‖x - c_i‖², so L = μ = 1 and x* is the mean of the c_i."""
+
+    vectors: jax.Array  # c_i, [nodes, dim]
+    counts: jax.Array
+
+    @classmethod
+    def make(cls, vectors: np.ndarray) -> "Consensus":
+        """Average the rows of `vectors`."""
+        vectors = np.asarray(vectors, float)
+        if vectors.ndim != 2 or vectors.shape[1] < 1:
+            raise InputError(f"consensus was given an array of shape {vectors.shape}, but it averages the rows of a matrix")
+        if not np.isfinite(vectors).all():
+            raise InputError("consensus was given vectors with NaN or infinite entries: remove or replace them")
+        return cls(jnp.asarray(vectors, jnp.result_type(float)), jnp.ones(len(vectors), jnp.int32))
+
+    @classmethod
+    def random(cls, nodes: int, dim: int, seed: int = 0) -> "Consensus":
+        """Draw c_i from N(0, I), as the paper does."""
+        return cls.make(np.random.default_rng(seed).normal(size=(nodes, dim)))
+
+    @property
+    def dim(self) -> int:
+        """Length of the vectors."""
+        return self.vectors.shape[1]
+
+    def start(self) -> jax.Array:
+        """Each node starts at its own vector."""
+        return self.vectors
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """x_i - c_i."""
+        return x - self.vectors
+
+    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """The one sample of a node is its whole loss."""
+        return self.gradient(x)
+
+    def dual_gradient(self, z: jax.Array, guess: jax.Array) -> jax.Array:
+        """c_i + z_i."""
+        return self.vectors + z
+
+    def losses(self, x: jax.Array) -> jax.Array:
+        """½‖x_i - c_i‖²."""
+        return 0.5 * ((x - self.vectors) ** 2).sum(-1)
+
+    def hessian(self, x: jax.Array) -> jax.Array:
+        """The identity."""
+        return jnp.broadcast_to(jnp.eye(self.dim, dtype=x.dtype), (*x.shape, self.dim))
+
+    @property
+    def smoothness(self) -> float:
+        """1."""
+        return 1.0
+
+    @property
+    def convexity(self) -> float:
+        """1."""
+        return 1.0
+
+    def sample_smoothness(self, batch_size: int = 1) -> float:
+        """1."""
+        return 1.0
+
+    def noise(self, batch_size: int = 1) -> float:
+        """No noise."""
+        return 0.0
+
+    @cached_property
+    def solution(self) -> np.ndarray:
+        """The mean, in float64."""
+        return np.asarray(self.vectors, float).mean(0)

@@ -1,0 +1,259 @@
+"""Losses of your own: a JAX function (autodiff), an outside gradient (NumPy, PyTorch, ...), or an endless stream."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.errors import InputError
+from lessbits.problems.base import Problem, batch_smoothness
+from lessbits.problems.newton import in_double
+from lessbits.pytrees import pytree, static
+from lessbits.randomness import Step
+
+
+class Constants(NamedTuple):
+    """What theory needs and nothing can find out for an outside function; None where the user does not know it."""
+
+    smoothness: float | None = None
+    convexity: float | None = None
+    sample_smoothness: float | None = None
+    noise: float | None = None
+
+
+def _known(value: float | None, name: str) -> float:
+    if value is None:
+        raise InputError(f"{name} of this custom problem is not known: give {name}=… when you make it, or give step sizes")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class _Declared(Problem):
+    """A problem whose constants are declared by its author."""
+
+    counts: jax.Array
+    size: int = static()
+    constants: Constants = static()
+
+    @property
+    def dim(self) -> int:
+        """As declared."""
+        return self.size
+
+    @property
+    def smoothness(self) -> float:
+        """As declared."""
+        return _known(self.constants.smoothness, "smoothness")
+
+    @property
+    def convexity(self) -> float:
+        """As declared."""
+        return _known(self.constants.convexity, "convexity")
+
+    def sample_smoothness(self, batch_size: int = 1) -> float:
+        """As declared; the smoothness of whole nodes if nothing else is."""
+        single = self.constants.sample_smoothness
+        return self.smoothness if single is None else batch_smoothness(self.smoothness, single, batch_size)
+
+
+@pytree
+class Custom(_Declared):
+    """f_i(x) = mean over j of loss(x, sample_ij), differentiated by JAX.
+
+    >>> import jax.numpy as jnp
+    >>> data = {"a": jnp.ones((4, 10, 3)), "b": jnp.zeros((4, 10))}
+    >>> problem = Custom.make(lambda x, s: (s["a"] @ x - s["b"]) ** 2 + x @ x, data, dim=3)
+    >>> problem.gradient(jnp.ones((4, 3))).shape
+    (4, 3)
+    """
+
+    data: Any = None  # a pytree of arrays [nodes, samples, ...]
+    loss: Callable[[jax.Array, Any], jax.Array] = static(default=None)
+
+    @classmethod
+    def make(
+        cls,
+        loss: Callable[[jax.Array, Any], jax.Array],
+        data: Any,
+        dim: int,
+        smoothness: float | None = None,
+        convexity: float | None = None,
+        sample_smoothness: float | None = None,
+    ) -> "Custom":
+        """Take a loss of one sample and the samples of all nodes; constants not given are estimated at the solution."""
+        data = jax.tree.map(jnp.asarray, data)
+        shapes = {leaf.shape[:2] for leaf in jax.tree.leaves(data)}
+        if len(shapes) != 1:
+            raise InputError(f"custom data has leading shapes {sorted(shapes)}, but all its arrays must start with nodes × samples")
+        nodes, samples = shapes.pop()
+        constants = Constants(smoothness, convexity, sample_smoothness)
+        return cls(jnp.full(nodes, samples, jnp.int32), dim, constants, data, loss)
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """Autodiff of the node's mean loss."""
+        return jax.vmap(jax.grad(self._node_loss))(x, self.data)
+
+    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """Autodiff of the batch's mean loss."""
+        batch = jax.vmap(lambda data, chosen: jax.tree.map(lambda leaf: leaf[chosen], data))(self.data, indices)
+        return jax.vmap(jax.grad(self._node_loss))(x, batch)
+
+    def losses(self, x: jax.Array) -> jax.Array:
+        """The node's mean loss."""
+        return jax.vmap(self._node_loss)(x, self.data)
+
+    def hessian(self, x: jax.Array) -> jax.Array:
+        """Autodiff, forward over reverse."""
+        return jax.vmap(jax.hessian(self._node_loss))(x, self.data)
+
+    def _node_loss(self, x: jax.Array, data: Any) -> jax.Array:
+        return jax.vmap(self.loss, in_axes=(None, 0))(x, data).mean()
+
+    @cached_property
+    def _curvature(self) -> tuple[float, float]:
+        """Extreme eigenvalues of the local Hessians at the solution: exact for quadratics, an estimate otherwise."""
+        with in_double(self) as wide:
+            x = jnp.broadcast_to(jnp.asarray(self.solution), (self.nodes, self.dim))
+            values = np.asarray(jnp.linalg.eigvalsh(wide.hessian(x)))
+        return float(values.min()), float(values.max())
+
+    @property
+    def smoothness(self) -> float:
+        """As declared, else estimated."""
+        return self._curvature[1] if self.constants.smoothness is None else self.constants.smoothness
+
+    @property
+    def convexity(self) -> float:
+        """As declared, else estimated."""
+        return self._curvature[0] if self.constants.convexity is None else self.constants.convexity
+
+
+@pytree
+class Outside(_Declared):
+    """Local gradients from an ordinary Python function of (x, node): NumPy, PyTorch, a simulator; no autodiff.
+
+    JAX calls back into Python once an iteration with the nodes' points. Full gradients only (options B, and D at cost).
+    """
+
+    numbers: jax.Array = None  # type: ignore[assignment]  # global node numbers
+    function: Callable[[np.ndarray, int], Any] = static(default=None)
+    loss: Callable[[np.ndarray, int], float] | None = static(default=None)
+    known_solution: tuple[float, ...] | None = static(default=None)
+
+    @classmethod
+    def make(
+        cls,
+        gradient: Callable[[np.ndarray, int], Any],
+        nodes: int,
+        dim: int,
+        loss: Callable[[np.ndarray, int], float] | None = None,
+        smoothness: float | None = None,
+        convexity: float | None = None,
+        solution: np.ndarray | None = None,
+    ) -> "Outside":
+        """Take a function that maps (x, node) to ∇f_node(x); `loss` likewise, for the suboptimality."""
+        known = None if solution is None else tuple(np.asarray(solution, float).tolist())
+        counts, numbers = jnp.ones(nodes, jnp.int32), jnp.arange(nodes, dtype=jnp.int32)
+        return cls(counts, dim, Constants(smoothness, convexity), numbers, gradient, loss, known)
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """Ask the function, node by node."""
+
+        def ask(points: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+            answers = [np.asarray(self.function(np.array(p), int(n))) for p, n in zip(points, nodes, strict=True)]
+            return np.stack(answers).astype(points.dtype)
+
+        return jax.pure_callback(ask, jax.ShapeDtypeStruct(x.shape, x.dtype), x, self.numbers, vmap_method="sequential")
+
+    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """The whole gradient: an outside function has no samples."""
+        return self.gradient(x)
+
+    def losses(self, x: jax.Array) -> jax.Array:
+        """Ask the loss function; NaN if there is none."""
+        if self.loss is None:
+            return jnp.full(x.shape[0], jnp.nan, x.dtype)
+        loss = self.loss
+
+        def ask(points: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+            return np.array([loss(np.array(p), int(n)) for p, n in zip(points, nodes, strict=True)], points.dtype)
+
+        return jax.pure_callback(ask, jax.ShapeDtypeStruct(x.shape[:1], x.dtype), x, self.numbers, vmap_method="sequential")
+
+    def hessian(self, x: jax.Array) -> jax.Array:
+        """Not known."""
+        raise InputError("an outside gradient has no Hessian, so it cannot serve option A: use option B")
+
+    @cached_property
+    def solution(self) -> np.ndarray:
+        """As given, else where the mean of the outside gradients vanishes."""
+        if self.known_solution is not None:
+            return np.array(self.known_solution)
+        from scipy.optimize import root
+
+        def mean_gradient(x: np.ndarray) -> np.ndarray:
+            return np.mean([np.asarray(self.function(x, node), float) for node in range(self.nodes)], axis=0)
+
+        found = root(mean_gradient, np.zeros(self.dim), method="krylov", options={"fatol": 1e-13, "maxiter": 1000})
+        if not np.linalg.norm(mean_gradient(found.x)) <= 1e-12:
+            raise InputError("the solution of this outside problem was not found: give solution=… when you make it")
+        return found.x
+
+
+@pytree
+class Stream(_Declared):
+    """An endless stream of samples: a JAX function (x, iteration, node) -> ∇f(x, ξ), for option C.
+
+    The sample ξ must be made from iteration and node (and a seed of your own), so that every engine draws the same.
+    """
+
+    mean: Callable[[jax.Array, jax.Array], jax.Array] = static(default=None)
+    function: Callable[[jax.Array, jax.Array, jax.Array], jax.Array] = static(default=None)
+    numbers: jax.Array = None  # type: ignore[assignment]
+
+    @classmethod
+    def make(
+        cls,
+        sample_gradient: Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
+        mean_loss: Callable[[jax.Array, jax.Array], jax.Array],
+        nodes: int,
+        dim: int,
+        smoothness: float | None = None,
+        convexity: float | None = None,
+        sample_smoothness: float | None = None,
+        noise: float | None = None,
+    ) -> "Stream":
+        """Take the stochastic gradient and the expected loss (x, node) -> f_node(x) that runs are scored with."""
+        constants = Constants(smoothness, convexity, sample_smoothness, noise)
+        numbers = jnp.arange(nodes, dtype=jnp.int32)
+        return cls(jnp.ones(nodes, jnp.int32), dim, constants, mean_loss, sample_gradient, numbers)
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """Autodiff of the expected loss."""
+        return jax.vmap(jax.grad(self.mean))(x, self.numbers)
+
+    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """A stream has no finite sum."""
+        raise InputError("a stream of samples is no finite sum, so it cannot serve option D: use option C")
+
+    def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
+        """Mean over `batch_size` fresh samples: sample b of iteration k is number k·batch_size + b of the stream."""
+        first = step.iteration.astype(jnp.int32) * batch_size
+        batch = [jax.vmap(self.function, in_axes=(0, None, 0))(x, first + b, nodes) for b in range(batch_size)]
+        return sum(batch[1:], batch[0]) / batch_size
+
+    def losses(self, x: jax.Array) -> jax.Array:
+        """The expected losses."""
+        return jax.vmap(self.mean)(x, self.numbers)
+
+    def hessian(self, x: jax.Array) -> jax.Array:
+        """Autodiff of the expected loss."""
+        return jax.vmap(jax.hessian(self.mean))(x, self.numbers)
+
+    def noise(self, batch_size: int = 1) -> float:
+        """As declared."""
+        return _known(self.constants.noise, "noise") / batch_size

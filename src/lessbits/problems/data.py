@@ -1,0 +1,245 @@
+"""Samples: feature rows with labels, from a libsvm file, a data folder, scikit-learn or the LIBSVM page."""
+
+import bz2
+import gzip
+import itertools
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from scipy import sparse
+
+from lessbits.errors import InputError, MissingDataError
+from lessbits.problems.download import BUILT_IN, CATALOGUE, download_samples, find_in_folders, name_of_set, not_found
+
+OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
+LARGEST_WIDTH = 2**31 - 1  # scikit-learn reads feature indices as 32-bit integers
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Feature rows and one label a row: `features` is [samples, dim], dense or CSR, and `labels` is [samples].
+
+    Both are made float64; sparse indices are sorted and unique. Empty rows are valid samples.
+    """
+
+    features: np.ndarray | sparse.csr_matrix
+    labels: np.ndarray
+    name: str
+
+    def __post_init__(self) -> None:
+        """Bring both to float64 and raise where they do not fit or are not finite."""
+        features, labels = _float_rows(self.features), np.asarray(self.labels, dtype=np.float64)
+        if features.ndim != 2 or labels.shape != features.shape[:1] or 0 in features.shape:
+            raise InputError(
+                f"data set {self.name!r} has features of shape {features.shape} and labels of shape {labels.shape}, "
+                "but they must be [samples, dim] and [samples], with at least one of each"
+            )
+        values = features.data if sparse.issparse(features) else features
+        if not (np.isfinite(values).all() and np.isfinite(labels).all()):
+            raise InputError(f"data set {self.name!r} has NaN or infinite values: remove those samples or mend them")
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "labels", labels)
+
+    @property
+    def count(self) -> int:
+        """The number of samples."""
+        return int(self.features.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return int(self.features.shape[1])
+
+    def take(self, rows: np.ndarray) -> "Samples":
+        """Return the samples of these rows, in this order."""
+        return Samples(self.features[rows], self.labels[rows], self.name)
+
+    def binary_labels(self) -> np.ndarray:
+        """Return labels −1.0 and +1.0 of two classes; the smaller label becomes −1."""
+        values = np.unique(self.labels)
+        if len(values) != 2:
+            raise InputError(
+                f"data set {self.name!r} has {len(values)} class{'es' if len(values) > 1 else ''} "
+                f"(labels {_some(values)}), but exactly two are needed here: "
+                "choose another data set, or softmax regression for more than two"
+            )
+        return np.where(self.labels == values[1], 1.0, -1.0)
+
+    def class_labels(self) -> tuple[np.ndarray, int]:
+        """Return each sample's class, 0 to C − 1 in the order of the labels, and the number of classes C."""
+        values, classes = np.unique(self.labels, return_inverse=True)
+        fractional = values[values != np.rint(values)]
+        # Two fractional labels are still two classes, as in `binary_labels`; more are a regression target.
+        if len(fractional) and len(values) > 2:
+            raise InputError(
+                f"data set {self.name!r} has labels that are not whole numbers ({_some(fractional)}), "
+                "but classes are needed here: choose a data set with classes, or treat this one as a regression"
+            )
+        return classes, len(values)
+
+    def normalized_rows(self) -> "Samples":
+        """Return the samples with every row that is not zero scaled to length 1 in the 2-norm."""
+        largest = abs(self.features).max(axis=1)
+        # First by the largest entry: the square of 1e200 or of 1e-200 is not a useful float.
+        if sparse.issparse(self.features):
+            rows = _divide_rows(self.features, largest.toarray().ravel())
+            norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+        else:
+            rows = _divide_rows(self.features, largest)
+            norms = np.linalg.norm(rows, axis=1)
+        return Samples(_divide_rows(rows, norms), self.labels, self.name)
+
+
+def load_samples(source: str | os.PathLike[str], features: int | None = None, download: bool = True) -> Samples:
+    """Load a libsvm file by its path (plain, .xz, .bz2 or .gz), or a data set by its name.
+
+    A name is looked for in the folder `$LESSBITS_DATA`, in the user's cache, among scikit-learn's own small sets
+    and, unless `download` is False, on the LIBSVM page. `features` is the number of columns where the file does not
+    use all of them; the sets of the LIBSVM page know theirs.
+    """
+    if features is not None and not (isinstance(features, Integral) and 1 <= features <= LARGEST_WIDTH):
+        raise InputError(
+            f"the number of features is {features!r}, but it must be a whole number from 1 to {LARGEST_WIDTH}"
+        )
+    given = os.fspath(source)
+    path = Path(os.path.expanduser(given))
+    # os.path, not pathlib: it answers, where pathlib raises, for names that no file can have.
+    if os.path.isfile(path):
+        return _load_file(path, given, features)
+    if given != os.path.basename(given) or isinstance(source, os.PathLike):
+        raise MissingDataError(
+            f"there is no file {given!r}: give the path of a libsvm file, or the name of a data set such as 'w1a'"
+        )
+    found = find_in_folders(given)
+    if found is not None:
+        # Not checksummed: files put here by hand may be the user's own version, and hashing would be paid at each load.
+        return _load_file(found, given, features)
+    if given in BUILT_IN:
+        return _load_built_in(given, features)
+    if given in CATALOGUE and download:
+        return _load_file(download_samples(CATALOGUE[given]), given, features)
+    raise not_found(given)
+
+
+def _load_built_in(name: str, features: int | None) -> Samples:
+    """Load one of the sets that scikit-learn carries, as it is there."""
+    import sklearn.datasets  # Here, because it takes a second that most commands do not need.
+
+    rows, labels = getattr(sklearn.datasets, BUILT_IN[name])(return_X_y=True)
+    if features not in (None, rows.shape[1]):
+        raise InputError(
+            f"the number of features is {features}, but data set {name!r} has {rows.shape[1]}: leave it out"
+        )
+    return Samples(rows, labels, name)
+
+
+def _load_file(path: Path, given: str, features: int | None) -> Samples:
+    """Load a libsvm file and give it its full width."""
+    rows, labels = _read_libsvm(path)
+    used = int(rows.indices.max()) + 1 if rows.nnz else 0
+    name = name_of_set(given)
+    entry = CATALOGUE.get(name)
+    # A path that ends in w1a.libsvm is taken for w1a only if its size agrees, so that a set is as wide by path
+    # as by name, and somebody's own file of that name keeps its width.
+    if features is None and entry is not None and (given == name or len(labels) == entry.samples):
+        features = entry.features
+    if features is None and not used:
+        raise InputError(f"no sample of {str(path)!r} has a feature: give the number of features if that is meant")
+    width = used if features is None else features
+    if used > width:
+        line = _line_of_sample(path, int(np.searchsorted(rows.indptr, rows.indices.argmax(), side="right")) - 1)
+        raise InputError(
+            f"{str(path)!r}, line {line}, has feature {used}, but the number of features is {width}: "
+            f"give at least {used}, or another file"
+        )
+    return Samples(sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape=(len(labels), width)), labels, name)
+
+
+class _NumberedLines:
+    """The lines of a binary stream, remembering the last one given, so that an error can name it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream, self.number, self.line = stream, 0, b""
+
+    def read(self, size: int = -1) -> bytes:
+        """Read bytes; scikit-learn takes for a file what has this, and then only asks for lines."""
+        return self.stream.read(size)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self.stream:
+            self.number, self.line = self.number + 1, line
+            yield line
+
+
+def _read_libsvm(path: Path) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Read and check a libsvm file, compressed or not."""
+    try:
+        with OPENERS.get(path.suffix, open)(path, "rb") as stream:
+            rows, labels = _parse(path, _NumberedLines(stream))
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {str(path)!r} ({reason}): if it is cut off or damaged, get it again") from error
+    if not len(labels):
+        raise InputError(f"{str(path)!r} has no samples: each line must read 'label index:value index:value ...'")
+    wrong = ~np.isfinite(labels)
+    wrong[np.searchsorted(rows.indptr, np.flatnonzero(~np.isfinite(rows.data)), side="right") - 1] = True
+    if wrong.any():
+        line = _line_of_sample(path, int(wrong.argmax()))
+        raise InputError(f"{str(path)!r}, line {line}, has a NaN or infinite value: remove that sample or mend it")
+    return rows, labels
+
+
+def _parse(path: Path, lines: _NumberedLines) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Hand the lines to scikit-learn and say in which one it stumbled."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        # Indices from 1: left to guess, scikit-learn would take a file with an index 0 as one that counts from 0.
+        return load_svmlight_file(lines, zero_based=False)
+    except (ValueError, OverflowError) as error:
+        shown = lines.line[:40].decode("latin-1").strip()
+        what = "has a feature index below 1" if "Invalid index" in str(error) else "is malformed"
+        raise InputError(
+            f"{str(path)!r}, line {lines.number}, {what} ({shown!r}): "
+            "each line must read 'label index:value index:value ...' with indices from 1 upwards in increasing order"
+        ) from error
+
+
+def _line_of_sample(path: Path, row: int) -> int:
+    """Return the number of the line that holds sample `row`; blank lines and comments hold none."""
+    with OPENERS.get(path.suffix, open)(path, "rb") as stream:
+        numbers = (number for number, line in enumerate(stream, start=1) if line.partition(b"#")[0].strip())
+        return next(itertools.islice(numbers, row, None))
+
+
+def _float_rows(features: Any) -> Any:
+    """Return features as float64, sparse ones as CSR with sorted, unique indices."""
+    if not sparse.issparse(features):
+        return np.asarray(features, dtype=np.float64)
+    rows = sparse.csr_matrix(features, dtype=np.float64)
+    if not rows.has_canonical_format:
+        rows = rows.copy()  # The caller's arrays may be shared, and the next line works in place.
+        rows.sum_duplicates()
+    return rows
+
+
+def _divide_rows(features: Any, divisors: np.ndarray) -> Any:
+    """Return each row divided by its divisor, rows with divisor 0 as they are."""
+    divisors = np.where(divisors > 0, divisors, 1.0)
+    if not sparse.issparse(features):
+        return features / divisors[:, None]
+    rows = features.copy()
+    rows.data /= np.repeat(divisors, np.diff(rows.indptr))
+    return rows
+
+
+def _some(values: np.ndarray) -> str:
+    """Return the first few values for a message."""
+    return ", ".join(f"{value:g}" for value in values[:4]) + (", ..." if len(values) > 4 else "")

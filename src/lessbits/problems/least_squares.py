@@ -1,0 +1,81 @@
+"""Least squares and ridge regression."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.errors import InputError, check_positive
+from lessbits.problems.base import Problem
+from lessbits.problems.linear import LinearModel
+from lessbits.pytrees import pytree
+
+
+@pytree
+class LeastSquares(LinearModel):
+    """φ(a·x, b) = ½(a·x - b)²; ridge regression if λ > 0."""
+
+    factor: jax.Array | None = None  # Cholesky factors of the local Hessians, for dual gradients
+
+    curvature_bound = 1.0
+
+    @classmethod
+    def random(
+        cls, nodes: int, dim: int, samples: int | None = None, condition: float = 100.0, seed: int = 0
+    ) -> "LeastSquares":
+        """Draw a problem in which every node's Hessian has one spectrum, from 1/κ to 1 in equal ratios.
+
+        The eigenvectors are random and the nodes' minimisers differ. No regularizer is added: λ = 0.
+        """
+        samples = dim if samples is None else samples
+        check_positive("the condition number", condition)
+        if condition < 1 or samples < dim:
+            raise InputError(
+                f"a random least-squares problem was asked with κ = {condition:g} and {samples} samples a node, "
+                f"but it needs κ of at least 1 and at least as many samples as the {dim} dimensions"
+            )
+        random = np.random.default_rng(seed)
+        spectrum = np.geomspace(1 / condition, 1.0, dim) if dim > 1 else np.ones(1)
+        features, targets = [], []
+        for _ in range(nodes):
+            left, _ = np.linalg.qr(random.normal(size=(samples, dim)))
+            right, _ = np.linalg.qr(random.normal(size=(dim, dim)))
+            matrix = np.sqrt(samples) * (left * np.sqrt(spectrum)) @ right.T
+            features.append(matrix)
+            targets.append(matrix @ random.normal(size=dim) + random.normal(size=samples))
+        return cls.from_parts(features, targets, 0.0, (float(spectrum[0]), float(spectrum[-1])))
+
+    @staticmethod
+    def loss(margin: jax.Array, target: jax.Array) -> jax.Array:
+        """½(a·x - b)²."""
+        return 0.5 * (margin - target) ** 2
+
+    @staticmethod
+    def slope(margin: jax.Array, target: jax.Array) -> jax.Array:
+        """a·x - b."""
+        return margin - target
+
+    @staticmethod
+    def curvature(margin: jax.Array, target: jax.Array) -> jax.Array:
+        """1."""
+        return jnp.ones_like(margin)
+
+    def with_dual(self) -> Problem:
+        """Factor the local Hessians once."""
+        if self.convexity <= 0:
+            raise InputError("a node's least-squares loss has μ = 0, so its dual gradient is not unique: add regularization above 0")
+        hessians = self.hessian(self.start())
+        return LeastSquares(**{**self.__dict__, "factor": jnp.linalg.cholesky(hessians)})
+
+    def dual_gradient(self, z: jax.Array, guess: jax.Array) -> jax.Array:
+        """Solve H_i x = z_i - ∇f_i(0)."""
+        if self.factor is None:
+            return super().dual_gradient(z, guess)
+        right_side = (z - self.gradient(jnp.zeros_like(z)))[..., None]
+        return jax.vmap(lambda factor, side: jax.scipy.linalg.cho_solve((factor, True), side))(self.factor, right_side)[..., 0]
+
+    @property
+    def convexity(self) -> float:
+        """Smallest eigenvalue of a local Hessian."""
+        if self.condition is not None:
+            return self.condition[0]
+        return self._data_curvature[0] + float(self.regularization[0])

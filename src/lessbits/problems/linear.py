@@ -1,0 +1,161 @@
+"""Losses of a linear prediction a·x: least squares and logistic regression share everything but one scalar function."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.errors import InputError
+from lessbits.problems.base import Problem, batch_smoothness
+from lessbits.problems.data import Samples
+from lessbits.problems.design import DenseDesign, Design, SparseDesign
+from lessbits.pytrees import static
+
+LARGEST_DENSE = 3000  # side of a Gram matrix up to which all its eigenvalues are found
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel(Problem):
+    """f_i(x) = (n/m) Σ_j φ(a_ij·x, b_ij) + (λ/2)‖x‖², with m the number of all samples.
+
+    When the nodes have equally many samples the sum is their mean; when they do not, the factor keeps (1/n) Σ f_i the
+    loss of all samples pooled, which is what a user expects to minimise.
+    """
+
+    design: Design
+    targets: jax.Array  # b_ij, [nodes, samples]
+    sample_weight: jax.Array  # n/m, or zero where a node has fewer samples, [nodes, samples]
+    regularization: jax.Array  # λ, [nodes]
+    counts: jax.Array
+    condition: tuple[float, float] | None = static(default=None)  # (μ, L) where they are known by construction
+
+    curvature_bound: ClassVar[float]  # sup φ''
+
+    @classmethod
+    def from_parts(
+        cls, features: Sequence, targets: Sequence[np.ndarray], regularization: float | None, condition: tuple | None = None
+    ) -> Self:
+        """Take the feature matrix and the targets of each node; λ is 1/m by default."""
+        counts = np.array([len(part) for part in targets])
+        total = int(counts.sum())
+        if regularization is None:
+            regularization = 1 / total
+        if not 0 <= regularization < float("inf"):
+            raise InputError(f"regularization is {regularization:g}, but it must be a finite number from 0 on")
+        padded = np.zeros((len(targets), counts.max()))
+        for node, part in enumerate(targets):
+            padded[node, : len(part)] = part
+        inside = np.arange(counts.max()) < counts[:, None]
+        kind = jnp.result_type(float)
+        design = DenseDesign.make(features) if isinstance(features[0], np.ndarray) else SparseDesign.make(features)
+        return cls(
+            design,
+            jnp.asarray(padded, kind),
+            jnp.asarray(inside * (len(targets) / total), kind),
+            jnp.full(len(targets), regularization, kind),
+            jnp.asarray(counts, jnp.int32),
+            condition,
+        )
+
+    @classmethod
+    def from_samples(
+        cls, samples: Samples, parts: Sequence[np.ndarray], targets: np.ndarray, regularization: float | None
+    ) -> Self:
+        """Deal samples to nodes: node i gets the rows `parts[i]`."""
+        return cls.from_parts([samples.features[part] for part in parts], [targets[part] for part in parts], regularization)
+
+    @staticmethod
+    @abstractmethod
+    def loss(margin: jax.Array, target: jax.Array) -> jax.Array:
+        """φ(a·x, b)."""
+
+    @staticmethod
+    @abstractmethod
+    def slope(margin: jax.Array, target: jax.Array) -> jax.Array:
+        """φ'(a·x, b)."""
+
+    @staticmethod
+    @abstractmethod
+    def curvature(margin: jax.Array, target: jax.Array) -> jax.Array:
+        """φ''(a·x, b)."""
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.design.dim
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """(n/m) Σ_j φ'(a_ij·x_i) a_ij + λx_i."""
+        slopes = self.sample_weight * self.slope(self.design.margins(x), self.targets)
+        return self.design.combine(slopes) + self.regularization[:, None] * x
+
+    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """Mean over the batch of m_i (n/m) φ'(a_ij·x_i) a_ij + λx_i."""
+        rows = self.design.rows(indices)
+        slopes = self.slope(rows.margins(x), jnp.take_along_axis(self.targets, indices, axis=1))
+        weight = self.counts[:, None] * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
+        return rows.combine(weight * slopes) + self.regularization[:, None] * x
+
+    def losses(self, x: jax.Array) -> jax.Array:
+        """f_i(x_i)."""
+        data = (self.sample_weight * self.loss(self.design.margins(x), self.targets)).sum(-1)
+        return data + 0.5 * self.regularization * (x * x).sum(-1)
+
+    def hessian(self, x: jax.Array) -> jax.Array:
+        """(n/m) A_iᵀ diag(φ'') A_i + λI."""
+        curvatures = self.sample_weight * self.curvature(self.design.margins(x), self.targets)
+        return self.design.gram(curvatures) + self.regularization[:, None, None] * jnp.eye(self.dim, dtype=x.dtype)
+
+    @cached_property
+    def _data_curvature(self) -> tuple[float, float]:
+        """Smallest and largest eigenvalue of (n/m) A_iᵀA_i over the nodes."""
+        extremes = [_gram_extremes(self._node_matrix(node)) for node in range(self.nodes)]
+        return min(low for low, _ in extremes), max(high for _, high in extremes)
+
+    def _node_matrix(self, node: int) -> np.ndarray:
+        design = self.restrict(np.array([node])).design
+        features = (design.dense() if isinstance(design, SparseDesign) else design).features
+        return np.asarray(features[0], float) * np.sqrt(np.asarray(self.sample_weight[node], float))[:, None]
+
+    @property
+    def smoothness(self) -> float:
+        """Largest eigenvalue of a local Hessian, at most."""
+        if self.condition is not None:
+            return self.condition[1]
+        return self.curvature_bound * self._data_curvature[1] + float(self.regularization[0])
+
+    def sample_smoothness(self, batch_size: int = 1) -> float:
+        """From the longest row."""
+        lengths = np.asarray(self.design.squared_norms() * self.sample_weight * self.counts[:, None], float)
+        single = self.curvature_bound * float(lengths.max()) + float(self.regularization[0])
+        return batch_smoothness(self.smoothness, single, batch_size)
+
+    @property
+    def convexity(self) -> float:
+        """λ; least squares may have more."""
+        return float(self.regularization[0])
+
+    def noise(self, batch_size: int = 1) -> float:
+        """σ² from E‖∇f_ij‖² - ‖∇f_i‖², without the regularizer, which is the same in each sample."""
+        x = jnp.broadcast_to(jnp.asarray(self.solution, jnp.result_type(float)), (self.nodes, self.dim))
+        slopes = self.sample_weight * self.slope(self.design.margins(x), self.targets)
+        mean = (self.design.combine(slopes) ** 2).sum(-1)
+        second_moment = self.counts * (slopes**2 * self.design.squared_norms()).sum(-1)
+        return float((second_moment - mean).mean()) / batch_size
+
+
+def _gram_extremes(matrix: np.ndarray) -> tuple[float, float]:
+    rows, columns = matrix.shape
+    if min(rows, columns) > LARGEST_DENSE:
+        from scipy.sparse.linalg import svds
+
+        largest = float(svds(matrix, k=1, return_singular_vectors=False, random_state=0)[0]) ** 2
+        return 0.0, largest
+    gram = matrix.T @ matrix if columns <= rows else matrix @ matrix.T
+    values = np.linalg.eigvalsh(gram)
+    return (max(0.0, float(values[0])) if columns <= rows else 0.0), float(values[-1])

@@ -1,0 +1,31 @@
+"""L2-regularised logistic regression."""
+
+import jax
+
+from lessbits.problems.linear import LinearModel
+from lessbits.pytrees import pytree
+
+
+@pytree
+class Logistic(LinearModel):
+    """φ(a·x, b) = log(1 + exp(-b a·x)) with labels b = ±1."""
+
+    curvature_bound = 0.25
+
+    @staticmethod
+    def loss(margin: jax.Array, target: jax.Array) -> jax.Array:
+        """log(1 + exp(-b a·x))."""
+        return jax.nn.softplus(-target * margin)
+
+    @staticmethod
+    def slope(margin: jax.Array, target: jax.Array) -> jax.Array:
+        """-b / (1 + exp(b a·x))."""
+        return -target * jax.nn.sigmoid(-target * margin)
+
+    @staticmethod
+    def curvature(margin: jax.Array, target: jax.Array) -> jax.Array:
+        """The sigmoid's slope."""
+        probability = jax.nn.sigmoid(margin)
+        return probability * (1 - probability)
+
+

@@ -1,0 +1,100 @@
+"""L2-regularised softmax (multinomial logistic) regression."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.errors import InputError
+from lessbits.problems.base import Problem, batch_smoothness
+from lessbits.problems.data import Samples
+from lessbits.problems.design import Design
+from lessbits.problems.logistic import Logistic
+from lessbits.pytrees import pytree, static
+
+
+@pytree
+class Softmax(Problem):
+    """f_i(X) = (n/m) Σ_j [log Σ_c exp(a_ij·X_c) - a_ij·X_b] + (λ/2)‖X‖², x = X flattened, features × classes."""
+
+    design: Design
+    labels: jax.Array  # int32 [nodes, samples]
+    sample_weight: jax.Array
+    regularization: jax.Array
+    counts: jax.Array
+    classes: int = static()
+
+    @classmethod
+    def from_samples(
+        cls, samples: Samples, parts: Sequence[np.ndarray], labels: np.ndarray, classes: int, regularization: float | None
+    ) -> "Softmax":
+        """Deal samples to nodes: node i gets the rows `parts[i]`; labels are 0 … classes - 1."""
+        if classes < 2:
+            raise InputError(f"softmax regression was given {classes} class, but it needs at least two")
+        # The layout and the weights are those of a logistic problem whose targets are class numbers.
+        base = Logistic.from_samples(samples, parts, labels.astype(float), regularization)
+        return cls(
+            base.design, base.targets.astype(jnp.int32), base.sample_weight, base.regularization, base.counts, classes
+        )
+
+    @property
+    def dim(self) -> int:
+        """Features times classes."""
+        return self.design.dim * self.classes
+
+    def _margins(self, design: Design, x: jax.Array) -> jax.Array:
+        matrices = x.reshape(x.shape[0], design.dim, self.classes)
+        return jax.vmap(design.margins, in_axes=2, out_axes=2)(matrices)
+
+    def _combine(self, design: Design, coefficients: jax.Array) -> jax.Array:
+        columns = jax.vmap(design.combine, in_axes=2, out_axes=2)(coefficients)
+        return columns.reshape(columns.shape[0], -1)
+
+    def _slopes(self, margins: jax.Array, labels: jax.Array) -> jax.Array:
+        return jax.nn.softmax(margins) - jax.nn.one_hot(labels, self.classes, dtype=margins.dtype)
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """(n/m) Σ_j a_ij (p_ij - e_b)ᵀ + λX_i."""
+        slopes = self.sample_weight[..., None] * self._slopes(self._margins(self.design, x), self.labels)
+        return self._combine(self.design, slopes) + self.regularization[:, None] * x
+
+    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """The same over a batch."""
+        rows = self.design.rows(indices)
+        slopes = self._slopes(self._margins(rows, x), jnp.take_along_axis(self.labels, indices, axis=1))
+        weight = self.counts[:, None] * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
+        return self._combine(rows, weight[..., None] * slopes) + self.regularization[:, None] * x
+
+    def losses(self, x: jax.Array) -> jax.Array:
+        """f_i(X_i)."""
+        margins = self._margins(self.design, x)
+        right = jnp.take_along_axis(margins, self.labels[..., None], axis=-1)[..., 0]
+        data = (self.sample_weight * (jax.nn.logsumexp(margins, axis=-1) - right)).sum(-1)
+        return data + 0.5 * self.regularization * (x * x).sum(-1)
+
+    def hessian(self, x: jax.Array) -> jax.Array:
+        """By differentiating the gradient."""
+        nodes = jnp.arange(self.nodes)
+
+        def one(node: jax.Array, point: jax.Array) -> jax.Array:
+            return jax.jacfwd(lambda p: self.restrict(node[None]).gradient(p[None])[0])(point)
+
+        return jax.vmap(one)(nodes, x)
+
+    @cached_property
+    def smoothness(self) -> float:
+        """Half the largest eigenvalue of a local data matrix: the softmax's Hessian is at most ½."""
+        data = Logistic(self.design, self.labels * 1.0, self.sample_weight, self.regularization, self.counts)
+        return 0.5 * data._data_curvature[1] + self.convexity
+
+    def sample_smoothness(self, batch_size: int = 1) -> float:
+        """From the longest row."""
+        lengths = np.asarray(self.design.squared_norms() * self.sample_weight * self.counts[:, None], float)
+        return batch_smoothness(self.smoothness, 0.5 * float(lengths.max()) + self.convexity, batch_size)
+
+    @property
+    def convexity(self) -> float:
+        """λ."""
+        return float(self.regularization[0])

@@ -1,0 +1,118 @@
+"""Splits: which samples each node holds."""
+
+import heapq
+from numbers import Integral
+
+import numpy as np
+
+from lessbits.errors import InputError, check_name
+from lessbits.problems.data import Samples
+
+SPLITS = ("iid", "sorted", "dirichlet", "uneven")
+DEFAULT_CONCENTRATION = 1.0
+DEFAULT_RATIO = 4.0
+
+# Far above any use, and far below where the Dirichlet sampler overflows.
+LARGEST_PARAMETER = 1e12
+
+# Above this many different labels they are taken for a regression target, even if they are whole numbers.
+MOST_CLASSES = 100
+
+
+def split_samples(samples: Samples, nodes: int, how: str = "sorted", seed: int = 0) -> list[np.ndarray]:
+    """Return the rows of each node, one index array a node.
+
+    - `iid`: shuffled, equal parts;
+    - `sorted`: sorted by label (a regression target too), equal parts, so that most nodes see one class only;
+    - `dirichlet:A`: each class is dealt to the nodes in random proportions, Dirichlet(A); small A is very uneven;
+    - `uneven:R`: shuffled, sizes growing geometrically to R times the smallest.
+
+    The first two drop the remainder, the last samples in their order; the other two use every sample and give
+    every node at least one. `seed` draws all that is random.
+    """
+    name, colon, parameter = how.partition(":")
+    check_name("split", name, SPLITS)
+    _check_counts(samples, nodes, seed)
+    random = np.random.default_rng(seed)
+    if name == "dirichlet":
+        concentration = _number(how, parameter, smallest=0.0, inclusive=False) if colon else DEFAULT_CONCENTRATION
+        return _dirichlet(samples, nodes, concentration, random)
+    if name == "uneven":
+        ratio = _number(how, parameter, smallest=1.0, inclusive=True) if colon else DEFAULT_RATIO
+        return _uneven(samples.count, nodes, ratio, random)
+    if colon:
+        raise InputError(f"the split is {how!r}, but {name!r} takes no number: leave out {colon + parameter!r}")
+    order = random.permutation(samples.count) if name == "iid" else np.argsort(samples.labels, kind="stable")
+    size = samples.count // nodes
+    return list(order[: size * nodes].reshape(nodes, size))
+
+
+def _check_counts(samples: Samples, nodes: int, seed: int) -> None:
+    """Raise unless there are enough samples for the nodes and the seed can seed."""
+    if not isinstance(nodes, Integral) or nodes < 1:
+        raise InputError(f"the number of nodes is {nodes!r}, but it must be a whole number of at least 1")
+    if not isinstance(seed, Integral) or seed < 0:
+        raise InputError(f"the seed is {seed!r}, but it must be a whole number of at least 0")
+    if samples.count < nodes:
+        raise InputError(
+            f"data set {samples.name!r} has {samples.count} samples for {nodes} nodes, "
+            f"but every node needs at least one: take at most {samples.count} nodes, or more samples"
+        )
+
+
+def _number(how: str, parameter: str, smallest: float, inclusive: bool) -> float:
+    """Return the number after the colon of `how`, checked against its smallest value."""
+    try:
+        value = float(parameter)
+    except ValueError:
+        value = float("nan")
+    if (value > smallest or (inclusive and value == smallest)) and value <= LARGEST_PARAMETER:
+        return value
+    name = how.partition(":")[0]
+    bound = f"of at least {smallest:g}" if inclusive else f"above {smallest:g}"
+    raise InputError(
+        f"the split is {how!r}, but the number after the colon must be {bound} and at most {LARGEST_PARAMETER:g}: "
+        f"write for example '{name}:2.5', or {name!r} alone"
+    )
+
+
+def _dirichlet(samples: Samples, nodes: int, concentration: float, random: np.random.Generator) -> list[np.ndarray]:
+    """Deal the samples of each class to the nodes in Dirichlet proportions."""
+    classes, count = samples.class_labels()
+    if count > MOST_CLASSES:
+        raise InputError(
+            f"data set {samples.name!r} has {count} different labels, but the split 'dirichlet' needs classes, "
+            f"at most {MOST_CLASSES}: take 'sorted', 'iid' or 'uneven'"
+        )
+    owner = np.empty(samples.count, dtype=np.int64)
+    for label in range(count):
+        rows = random.permutation(np.flatnonzero(classes == label))
+        shares = random.dirichlet(np.full(nodes, concentration))
+        # The last cut is left out: rounding may put the sum of the shares just below 1.
+        cuts = np.rint(np.cumsum(shares)[:-1] * len(rows))
+        owner[rows] = np.searchsorted(cuts, np.arange(len(rows)), side="right")
+    ends = np.cumsum(np.bincount(owner, minlength=nodes))
+    return _fill_empty(np.split(np.argsort(owner, kind="stable"), ends[:-1]))
+
+
+def _uneven(count: int, nodes: int, ratio: float, random: np.random.Generator) -> list[np.ndarray]:
+    """Cut shuffled samples into parts that grow geometrically, the last `ratio` times as large as the first."""
+    weights = ratio ** (np.arange(nodes) / max(nodes - 1, 1) - 1.0)
+    ideal = count * weights / weights.sum()
+    sizes = np.floor(ideal).astype(np.int64)
+    # What rounding down left over goes to the largest fractions, the later of equal ones: sizes never shrink.
+    missing = count - int(sizes.sum())
+    sizes[np.argsort(ideal - sizes, kind="stable")[nodes - missing :]] += 1
+    return _fill_empty(np.split(random.permutation(count), np.cumsum(sizes)[:-1]))
+
+
+def _fill_empty(parts: list[np.ndarray]) -> list[np.ndarray]:
+    """Give every empty part one row of the part that is largest at that moment."""
+    heap = [(-len(part), node) for node, part in enumerate(parts) if len(part)]
+    heapq.heapify(heap)
+    for node, part in enumerate(parts):
+        if not len(part):
+            size, largest = heap[0]
+            parts[node], parts[largest] = parts[largest][-1:], parts[largest][:-1]
+            heapq.heapreplace(heap, (size + 1, largest))
+    return parts

@@ -1,0 +1,98 @@
+"""Random maps that make messages short: what each one promises, and how it is spelled."""
+
+import re
+from collections.abc import Callable
+
+from lessbits.errors import InputError, check_name
+from lessbits.quantizers.base import Compressor, Contraction, Quantizer
+from lessbits.quantizers.composition import Composition
+from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
+from lessbits.quantizers.dither import Dither
+from lessbits.quantizers.exact import Exact
+from lessbits.quantizers.natural import Natural
+from lessbits.quantizers.rand_k import RandK
+from lessbits.quantizers.ternary import Ternary
+
+__all__ = [
+    "Composition",
+    "Compressor",
+    "Contraction",
+    "Dither",
+    "Exact",
+    "Natural",
+    "Quantizer",
+    "RandK",
+    "Scaled",
+    "ScaledSign",
+    "Ternary",
+    "TopK",
+    "make_quantizer",
+    "register_quantizer",
+]
+
+# Spellings without a number, and spellings NAME-K or NAME:K with one.
+_PLAIN: dict[str, Callable[[], Compressor]] = {
+    "exact": Exact,
+    "ternary": Ternary,
+    "natural": Natural,
+    "sign": ScaledSign,
+}
+_NUMBERED: dict[str, Callable[[int], Compressor]] = {
+    "rand-": RandK.make,
+    "dit-": lambda k: Dither.make(_levels(k)),
+    "dither:": Dither.make,
+    "top-": TopK.make,
+}
+
+
+def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
+    """Add a quantizer of your own: `NAME` for one without a number, `NAME-` or `NAME:` for one with."""
+    if spelling.endswith(("-", ":")):
+        _NUMBERED[spelling] = make
+    else:
+        _PLAIN[spelling] = make
+
+
+def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
+    """Read `exact`, `rand-50`, `dit-4`, `dither:12`, `ternary`, `natural`, `rand-50+dit-4`; `top-10`, `sign`, `scaled-dit-4`.
+
+    >>> make_quantizer("dit-4", dim=250).omega(250)
+    1.976423537605237
+    """
+    quantizer = spelling if isinstance(spelling, Compressor) else _read(spelling, dim)
+    quantizer.check(dim)
+    return quantizer
+
+
+def _read(spelling: str, dim: int) -> Compressor:
+    if spelling.startswith("scaled-"):
+        inner = _read(spelling.removeprefix("scaled-"), dim)
+        if not isinstance(inner, Quantizer):
+            raise InputError(f"{spelling!r} scales {inner.name}, which is biased already: name an unbiased quantizer")
+        inner.check(dim)
+        return Scaled.make(inner, dim)
+    if "+" in spelling:
+        first, second = (_read(part, dim) for part in spelling.split("+", 1))
+        if not isinstance(first, RandK) or not isinstance(second, Quantizer) or isinstance(second, Composition | RandK):
+            raise InputError(f"{spelling!r} is no composition: write rand-K+QUANTIZER, such as rand-50+dit-4")
+        return Composition(first, second)
+    match = re.fullmatch(r"(.*?[-:])(-?\d+)", spelling)
+    if match and match[1] in _NUMBERED:
+        return _NUMBERED[match[1]](int(match[2]))
+    spellings = [*_PLAIN, *(f"{prefix}K" for prefix in _NUMBERED), "rand-K+dit-K", "scaled-dit-K"]
+    return _PLAIN[check_name("quantizer", spelling, spellings)]() if spelling in _PLAIN else _unknown(spelling, spellings)
+
+
+def _unknown(spelling: str, spellings: list[str]) -> Compressor:
+    # Compare the shapes: dot-4 is near dit-K whatever the number.
+    shape = re.sub(r"\d+", "K", spelling)
+    if shape in spellings:
+        raise InputError(f"quantizer {spelling!r} needs one whole number in place of K: choose one of {', '.join(spellings)}")
+    check_name("quantizer", shape, spellings)
+    raise AssertionError
+
+
+def _levels(k: int) -> int:
+    if not 1 <= k <= 23:
+        raise InputError(f"dit-{k} was given, but k must be from 1 to 23: dit-K dithers with 2^(K-1) levels")
+    return 2 ** (k - 1)

@@ -1,0 +1,87 @@
+"""What every quantizer promises."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lessbits.pytrees import take_rows
+from lessbits.randomness import Draws
+from lessbits.summation import squared_norms
+
+FLOAT_BITS = 32  # the paper's b, for nominal bit counts
+SMALLEST_SCALE = 1e-34  # norms from 1e-30 to 1e30 are promised; the largest entry may be √d times smaller
+
+Payload = Any  # a pytree of arrays with one row a vector: exactly what is sent
+
+
+class Compressor(ABC):
+    """A random map from vectors to payloads, and back: what quantizers and contractions share.
+
+    Vectors are rows. Whatever depends on a vector alone, such as its norm, is found by `measure`, so that a node with
+    many neighbours finds it once and not once a link.
+    """
+
+    name: str
+
+    def check(self, dim: int) -> None:
+        """Raise `InputError` if vectors of this dimension cannot be compressed."""
+        return
+
+    def measure(self, vectors: jax.Array) -> Any:
+        """Return what `quantize` needs to know of each vector besides its coordinates."""
+        return ()
+
+    @abstractmethod
+    def quantize(self, vectors: jax.Array, measure: Any, draws: Draws) -> Payload:
+        """Return the payload of each row."""
+
+    @abstractmethod
+    def decode(self, payload: Payload) -> jax.Array:
+        """Return the vectors that both ends use."""
+
+    @abstractmethod
+    def bits(self, dim: int) -> float:
+        """Return the nominal length of one message, by the paper's formulas with 32 bits for a number."""
+
+    def __call__(self, vectors: jax.Array, draws: Draws) -> jax.Array:
+        """Return the decoded vectors: the paper's Q(x)."""
+        return self.decode(self.quantize(vectors, self.measure(vectors), draws))
+
+
+class Quantizer(Compressor):
+    """An unbiased compressor: E Q(x) = x and E‖Q(x) - x‖² ≤ ω‖x‖² (the paper's Assumption 3)."""
+
+    lossless = False
+
+    @abstractmethod
+    def omega(self, dim: int) -> float:
+        """Return the variance bound ω for vectors of this dimension."""
+
+
+class Contraction(Compressor):
+    """A biased compressor that loses less than everything: E‖C(x) - x‖² ≤ (1 - δ)‖x‖²."""
+
+    @abstractmethod
+    def delta(self, dim: int) -> float:
+        """Return the contraction factor δ in (0, 1] for vectors of this dimension."""
+
+
+def float32_up(norms: jax.Array) -> jax.Array:
+    """Round to float32 upwards, in the type given: what travels is what both ends use, and no level exceeds the top one.
+
+    A scale below 1e-34 becomes zero: differences that small mean that the run has converged.
+    """
+    rounded = norms.astype(jnp.float32)
+    raised = jnp.where(rounded < norms, jnp.nextafter(rounded, jnp.float32(jnp.inf)), rounded)
+    return jnp.where(norms < SMALLEST_SCALE, 0, raised).astype(norms.dtype)
+
+
+def norms(vectors: jax.Array) -> jax.Array:
+    """2-norm of each row, safe from 1e-30 to 1e30 in float32 too, where squares would leave the range."""
+    if vectors.dtype == jnp.float64:
+        return jnp.sqrt(squared_norms(vectors))
+    largest = jnp.max(jnp.abs(vectors), axis=-1)
+    unit = jnp.where(largest > 0, largest, 1)
+    return largest * jnp.sqrt(squared_norms(vectors / unit[:, None]))

@@ -1,0 +1,82 @@
+"""Random dithering (QSGD): each coordinate rounded at random to one of s levels of the vector's norm."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lessbits.errors import InputError
+from lessbits.pytrees import pytree, static
+from lessbits.quantizers.base import FLOAT_BITS, Quantizer, float32_up, norms
+from lessbits.randomness import Draws
+
+MOST_LEVELS = 2**23 - 1  # float32 holds every level exactly
+
+
+class DitherPayload(NamedTuple):
+    """Integer levels -s … s of each coordinate, and the scale that level s stands for."""
+
+    levels: jax.Array  # int8, int16 or int32 [rows, dim]
+    scale: jax.Array  # [rows], a float32 value in the working precision
+
+
+def round_to_levels(
+    vectors: jax.Array, scale: jax.Array, level_count: float | jax.Array, level_type: str, draws: Draws
+) -> DitherPayload:
+    """Round s·x/scale to one of its two neighbouring integers, up with the probability of its fractional part."""
+    levels_per_unit = jnp.where(scale > 0, level_count / scale, 0)[:, None]
+    levels = jnp.floor(vectors * levels_per_unit + draws.uniform(vectors.shape[-1], vectors.dtype))
+    # In float32 s + ξ may round to s + 1.
+    return DitherPayload(jnp.clip(levels, -level_count, level_count).astype(level_type), scale)
+
+
+def from_levels(payload: DitherPayload, level_count: float | jax.Array) -> jax.Array:
+    """(scale / s) · levels."""
+    return payload.levels.astype(payload.scale.dtype) * (payload.scale / level_count)[:, None]
+
+
+@pytree
+class Dither(Quantizer):
+    """Dithering with s levels: Q(x) = (‖x‖/s) ⌊s·x/‖x‖ + ξ⌋ with ξ uniform in [0, 1)^d (the paper's Example 1).
+
+    Rounding down after adding ξ has the same law for negative numbers as the paper's sign(x)·⌊|x| + ξ⌋, and is faster.
+    ω = min(d/s², √d/s). Prefer it to `rand-k` at equal bits: its error is smaller on all but very sparse vectors.
+    """
+
+    level_count: float  # s; traced, so that a sweep over s compiles once for each integer type
+    level_type: str = static(default="int8")
+
+    @classmethod
+    def make(cls, level_count: int) -> "Dither":
+        """Check s and pick the smallest integer type that holds -s … s."""
+        if not 1 <= level_count <= MOST_LEVELS or level_count != int(level_count):
+            raise InputError(f"dithering was given s = {level_count} levels, but s must be an integer from 1 to {MOST_LEVELS}")
+        level_type = next(kind for kind in ("int8", "int16", "int32") if level_count <= jnp.iinfo(kind).max)
+        return cls(float(level_count), level_type)
+
+    @property
+    def name(self) -> str:
+        """The spelling that `make_quantizer` reads: dit-k where s = 2^(k-1), else dither:s."""
+        exponent = math.log2(self.level_count)
+        return f"dit-{int(exponent) + 1}" if exponent == int(exponent) else f"dither:{int(self.level_count)}"
+
+    def measure(self, vectors: jax.Array) -> jax.Array:
+        """The norm of each vector, as it travels."""
+        return float32_up(norms(vectors))
+
+    def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> DitherPayload:
+        """Round s·x/‖x‖ at random to an integer."""
+        return round_to_levels(vectors, measure, self.level_count, self.level_type, draws)
+
+    def decode(self, payload: DitherPayload) -> jax.Array:
+        """(scale / s) · levels."""
+        return from_levels(payload, self.level_count)
+
+    def omega(self, dim: int) -> float:
+        """min(d/s², √d/s)."""
+        return min(dim / self.level_count**2, math.sqrt(dim) / self.level_count)
+
+    def bits(self, dim: int) -> float:
+        """d·k + b bits, with k = 1 + log2 s rounded up."""
+        return float(dim * (1 + math.ceil(math.log2(self.level_count))) + FLOAT_BITS)

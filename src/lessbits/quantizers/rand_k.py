@@ -1,0 +1,83 @@
+"""Random sparsification: k random coordinates, whose positions the receiver can rebuild from the seed."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lessbits.errors import InputError
+from lessbits.pytrees import pytree
+from lessbits.quantizers.base import FLOAT_BITS, Quantizer
+from lessbits.randomness import Draws
+
+MOST_STEPS = 4096  # strides to choose from; more would not make the choice of coordinates visibly more random
+
+
+def coprime_strides(dim: int) -> np.ndarray:
+    """Numbers coprime to d, and small enough that their product with any coordinate fits 32 bits."""
+    candidates = np.arange(1, max(2, min(dim, (2**32 - 1) // dim, 1 << 20)), dtype=np.int64)
+    units = candidates[np.gcd(candidates, dim) == 1]
+    return units[np.linspace(0, len(units) - 1, min(len(units), MOST_STEPS)).astype(int)].astype(np.uint32)
+
+
+def chosen(dim: int, count: jax.Array | float, draws: Draws) -> jax.Array:
+    """Return a mask [rows, dim] of `count` coordinates a row, each in it with probability count/dim.
+
+    Coordinate c is chosen if (A·c + B) mod d < k with a random A coprime to d and a random B: exactly k of them,
+    without a sort, for a k that may be traced. B alone makes every coordinate equally likely, which is all that
+    unbiasedness and ω = d/k - 1 ask for; A makes the pattern differ from row to row.
+    """
+    strides = jnp.asarray(coprime_strides(dim))
+    bits = draws.bits(2)
+    stride = strides[bits[:, 0] % strides.shape[0]][:, None]
+    shift = (bits[:, 1] % jnp.uint32(dim))[:, None]
+    position = stride * lax.iota(jnp.uint32, dim) % jnp.uint32(dim) + shift
+    position = jnp.where(position >= dim, position - jnp.uint32(dim), position)
+    return position.astype(jnp.int32) < jnp.asarray(count, jnp.int32)
+
+
+@pytree
+class RandK(Quantizer):
+    """Keep k coordinates chosen at random and scale them by d/k (ω = d/k - 1).
+
+    A payload is the scaled vector with zeros where nothing is sent, so that no sort and no scatter is needed; what
+    travels are its k values, as both ends know the positions. Prefer dithering unless the vectors are very sparse.
+    """
+
+    kept: float  # k; traced, so that a sweep over k compiles once
+
+    @classmethod
+    def make(cls, kept: int) -> "RandK":
+        """Check k; that it is at most d is checked when d is known."""
+        if kept < 1:
+            raise InputError(f"rand-{kept} keeps {kept} coordinates, but k must be from 1 to the dimension d")
+        return cls(float(kept))
+
+    @property
+    def name(self) -> str:
+        """The spelling that `make_quantizer` reads."""
+        return f"rand-{int(self.kept)}"
+
+    def check(self, dim: int) -> None:
+        """k must be at most d."""
+        if self.kept > dim:
+            raise InputError(f"{self.name} keeps {int(self.kept)} coordinates, but vectors have {dim}: choose k from 1 to {dim}")
+
+    def quantize(self, vectors: jax.Array, measure: tuple[()], draws: Draws) -> jax.Array:
+        """Return (d/k)·x on the chosen coordinates and zero elsewhere."""
+        dim = vectors.shape[-1]
+        return jnp.where(chosen(dim, self.kept, draws), vectors * (dim / self.kept), 0)
+
+    def decode(self, payload: jax.Array) -> jax.Array:
+        """Return the vectors as they are."""
+        return payload
+
+    def omega(self, dim: int) -> float:
+        """d/k - 1."""
+        return dim / self.kept - 1
+
+    def bits(self, dim: int) -> float:
+        """k·b + k·log2 d bits, as the paper counts them: values and their positions."""
+        return self.kept * (FLOAT_BITS + math.log2(dim))

@@ -1,0 +1,36 @@
+"""Sums in one fixed order.
+
+XLA may order `sum(-1)` differently for 25 rows than for 100, and then a run on four ranks differs from a run on one in
+the last bit. A pairwise tree written out depends on nothing but the number of terms, and rounds less.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+
+def add_pairwise(terms: Sequence[jax.Array]) -> jax.Array:
+    """Add up arrays of one shape, pair by pair."""
+    level = list(terms)
+    while len(level) > 1:
+        pairs = [left + right for left, right in zip(level[::2], level[1::2], strict=False)]
+        level = pairs + level[2 * len(pairs) :]
+    return level[0]
+
+
+def sum_pairwise(array: jax.Array, axis: int = -1) -> jax.Array:
+    """Sum over one axis: the second half onto the first, until one slice is left."""
+    if array.shape[axis] == 0:
+        return jnp.sum(array, axis=axis)
+    while (length := array.shape[axis]) > 1:
+        half = length // 2
+        first, second, odd = jnp.split(array, [half, 2 * half], axis=axis)
+        # An odd last term waits for the next level.
+        array = first + second if length % 2 == 0 else jnp.concatenate([first + second, odd], axis=axis)
+    return jnp.squeeze(array, axis=axis)
+
+
+def squared_norms(vectors: jax.Array) -> jax.Array:
+    """Squared 2-norm of each row."""
+    return sum_pairwise(vectors * vectors)
