@@ -170,7 +170,7 @@ def _smallest_by_factorisation(laplacian: "csr_array") -> float:
         answer[1:] = solve(x[1:] - x.mean())
         return answer - answer.mean()
 
-    return 1.0 / _largest_eigenvalue(pseudo_inverse, nodes, 1e-10, restarts=10 * nodes)
+    return 1.0 / _largest_eigenvalue(pseudo_inverse, nodes, LANCZOS_TOLERANCE, restarts=10 * nodes)
 
 
 def _largest_by_factorisation(laplacian: "csr_array") -> float:
@@ -185,7 +185,8 @@ def _largest_by_factorisation(laplacian: "csr_array") -> float:
     diagonal = laplacian.diagonal()
     bound = (1 + 1e-6) * float((diagonal[row] + diagonal[column]).max())  # above it, or the matrix is singular
     solve = _factorise(bound * eye_array(nodes, format="csr") - laplacian)
-    return bound - 1.0 / _largest_eigenvalue(solve, nodes, 1e-10, restarts=10 * nodes)
+    # The bound is near, so that a rough 1/(bound - λ_max) gives a fine λ_max.
+    return bound - 1.0 / _largest_eigenvalue(solve, nodes, 1e-4, restarts=10 * nodes)
 
 
 def _factorise(matrix: "csr_array") -> Callable[[np.ndarray], np.ndarray]:

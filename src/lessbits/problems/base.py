@@ -12,7 +12,6 @@ from lessbits.errors import InputError
 from lessbits.problems.newton import in_double, minimise, solve_dual
 from lessbits.pytrees import take_rows
 from lessbits.randomness import Draws, Step, Stream, draws
-from lessbits.summation import sum_pairwise
 
 
 class Problem(ABC):
@@ -85,7 +84,7 @@ class Problem(ABC):
 
     def mean_loss(self, x: jax.Array) -> jax.Array:
         """(1/n) Σ_i f_i(x) at one point x, [dim]."""
-        return sum_pairwise(self.losses(jnp.broadcast_to(x, (self.nodes, self.dim)))) / self.nodes
+        return jnp.mean(self.losses(jnp.broadcast_to(x, (self.nodes, self.dim))))
 
     @property
     @abstractmethod

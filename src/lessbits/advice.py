@@ -1,0 +1,108 @@
+"""What theory says about a setting, and how far it can be compressed for free."""
+
+import math
+from typing import Any
+
+from lessbits import theory
+from lessbits.build import build_parts
+from lessbits.errors import InputError
+from lessbits.networks import Network
+from lessbits.problems import Problem
+from lessbits.quantizers import Exact, Quantizer, make_quantizer
+from lessbits.settings import Settings
+from lessbits.stepsizes import theory_setting
+
+
+def _setting(settings: Settings, problem: Problem, network: Network, quantizer: Quantizer) -> theory.Setting:
+    return theory_setting(problem, network, quantizer, settings.option, settings.messages, settings.batch_size)
+
+
+def describe_theory(settings: Settings) -> dict[str, Any]:
+    """Return what the theorems say of a problem, a network and a quantizer, for all four options."""
+    problem, network, settings = build_parts(settings)
+    quantizer = make_quantizer(settings.quantizer, problem.dim)
+    if not isinstance(quantizer, Quantizer):
+        raise InputError(f"theory needs an unbiased quantizer, but {quantizer.name} is biased: choose one such as dit-4 or rand-50")
+    options = {}
+    for option in ("A", "B", "C", "D"):
+        setting = _setting(settings.updated(option=option), problem, network, quantizer)
+        sizes = theory.step_sizes(option, setting, settings.until if settings.goal == "error" else None)
+        options[option] = {
+            "smoothness": setting.smoothness,
+            **sizes._asdict(),
+            "rate": theory.rate(option, setting, sizes.eta),
+            "practical_theta": theory.practical_step_sizes(option, setting, settings.messages).theta,
+            "noise_floor": theory.noise_floor(setting, sizes.eta) if option == "C" else 0.0,
+        }
+    setting = _setting(settings.updated(option="B"), problem, network, quantizer)
+    return {
+        "network": repr(network),
+        "lambda_max": network.lambda_max,
+        "lambda_min": network.lambda_min,
+        "rho": network.rho,
+        "rho_inf": network.rho_inf,
+        "smoothness": problem.smoothness,
+        "sample_smoothness": problem.sample_smoothness(settings.batch_size),
+        "convexity": problem.convexity,
+        "condition_number": problem.condition_number,
+        "omega": setting.omega,
+        "free_omega": theory.free_omega(setting),
+        "options": options,
+        "settings": settings.model_dump(),
+    }
+
+
+def advise(settings: Settings) -> dict[str, Any]:
+    """Return the largest ω that is free here, and the shortest messages of each kind within it."""
+    problem, network, settings = build_parts(settings)
+    setting = _setting(settings.updated(option="B"), problem, network, Exact())
+    free = theory.free_omega(setting)
+    exact = Exact().bits(problem.dim)
+    choices = []
+    for family, quantizer in (("rand-K", _sparsest(free, problem.dim)), ("dit-K", _coarsest(free, problem.dim))):
+        if quantizer is None:
+            continue
+        chosen = make_quantizer(quantizer, problem.dim)
+        assert isinstance(chosen, Quantizer)
+        # Algorithm 1 sends two messages a link where the exact method sends one.
+        sent = (2 if settings.messages == "independent" else 1) * chosen.bits(problem.dim)
+        omega = chosen.omega(problem.dim)
+        slowdown = theory.noise_inflation(setting._replace(omega=omega), settings.messages)
+        choices.append(
+            {
+                "family": family,
+                "quantizer": quantizer,
+                "omega": omega,
+                "bits": sent,
+                "bits_saved": exact / sent,
+                "iterations_at_most": slowdown,
+            }
+        )
+    return {
+        "network": repr(network),
+        "rho": network.rho,
+        "rho_inf": network.rho_inf,
+        "network_bound": setting.rho / setting.rho_inf,
+        "problem_bound": setting.condition_number * setting.rho,
+        "condition_number": setting.condition_number,
+        "free_omega": free,
+        "exact_bits": exact,
+        "choices": choices,
+        "settings": settings.model_dump(),
+    }
+
+
+def _sparsest(omega: float, dim: int) -> str | None:
+    """rand-K with the smallest k such that d/k - 1 ≤ ω."""
+    kept = max(1, math.ceil(dim / (1 + omega)))
+    return f"rand-{kept}" if kept < dim else None
+
+
+def _coarsest(omega: float, dim: int) -> str | None:
+    """dit-K with the smallest k such that ω(dit-K) ≤ ω."""
+    for k in range(1, 18):
+        name = f"dit-{k}"
+        quantizer = make_quantizer(name, dim)
+        if isinstance(quantizer, Quantizer) and quantizer.omega(dim) <= omega:
+            return name
+    return None

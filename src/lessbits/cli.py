@@ -1,0 +1,199 @@
+"""The command `lessbits`. Nothing heavy is imported until a command runs, so that --help answers at once."""
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lessbits.errors import InputError
+from lessbits.settings import Settings
+from lessbits.version import __version__
+
+app = typer.Typer(
+    add_completion=True,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Decentralized optimization with compressed communication: simulate it, and send fewer bits.",
+)
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command one flag for each setting; it receives them joined, as `settings`."""
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in inspect.signature(command).parameters.values() if p.name != "settings"]
+
+    def call(file: Path | None = None, **values: Any) -> None:
+        flags = {name: values.pop(name) for name in Settings.model_fields}
+        command(settings=Settings.read(flags, file), **values)
+
+    parameters = [
+        inspect.Parameter("file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, _FILE])
+    ]
+    for name, info in Settings.model_fields.items():
+        group = info.json_schema_extra["group"] if isinstance(info.json_schema_extra, dict) else "Settings"
+        kind = {"stepsizes": str, "precision": int}.get(name, info.annotation)
+        shown = info.description if info.default is None else f"{info.description} [{info.default}]"
+        option = typer.Option(help=shown, rich_help_panel=str(group), show_default=False)
+        annotation = Annotated[kind | None, option]  # type: ignore[operator]
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+    call.__signature__ = inspect.Signature(parameters + own)  # type: ignore[attr-defined]
+    call.__doc__, call.__name__ = command.__doc__, command.__name__
+    return call
+
+
+_FILE = typer.Argument(help="TOML file of settings; flags win over it.", show_default=False)
+
+
+def _output(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False)
+
+
+Quiet = Annotated[bool, _output("Show no progress bar.", "--quiet", "-q")]
+Json = Annotated[str | None, _output("Write one JSON object to this file; - prints it and nothing else.", "--json")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if version:
+        print(f"lessbits {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+@with_settings
+def run(
+    settings: Settings,
+    json_file: Json = None,
+    solution: Annotated[Path | None, _output("Write the nodes' final x to this .npy file, nodes × dim.")] = None,
+    save: Annotated[Path | None, _output("Write the trace to this file, for lessbits.Trace.load.")] = None,
+    write_toml: Annotated[Path | None, _output("Write the settings of the run, every one resolved, to this file.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a method on a problem over a network, and say how many bits it took.
+
+    Example: lessbits run --network star --nodes 100 --quantizer dit-2 --theta 1.58 --eta 1 --until 1e-3
+    """
+    for file in (solution, save, write_toml, json_file and json_file != "-" and Path(json_file)):
+        _check_writable(file)
+    _set_precision(settings)
+    import numpy as np
+
+    from lessbits.build import build
+    from lessbits.report.text import run_report
+
+    experiment = build(settings)
+    trace = experiment.run(progress=not quiet)
+    if solution:
+        with solution.open("wb") as file:  # np.save would add .npy to the name
+            np.save(file, trace.x)
+    if save:
+        trace.save(save)
+    if write_toml:
+        write_toml.write_text(experiment.settings.to_toml(), encoding="utf-8")
+    _show(trace.summary(), json_file, lambda: run_report(trace, experiment.network))
+    if trace.diverged:
+        _complain(trace.message)
+        raise typer.Exit(1)
+
+
+@app.command()
+@with_settings
+def theory(settings: Settings, json_file: Json = None) -> None:
+    """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer.
+
+    Example: lessbits theory --problem logistic --data breast-cancer --nodes 8 --network star --quantizer rand-10
+    """
+    _set_precision(settings)
+    from lessbits.advice import describe_theory
+    from lessbits.report.text import theory_report
+
+    facts = describe_theory(settings)
+    _show(facts, json_file, lambda: theory_report(facts))
+
+
+@app.command()
+@with_settings
+def advise(settings: Settings, json_file: Json = None) -> None:
+    """Say how far this network and problem can be compressed without needing more iterations, and with which quantizer.
+
+    Example: lessbits advise --network star --nodes 100
+    """
+    _set_precision(settings)
+    from lessbits.advice import advise as give_advice
+    from lessbits.report.text import advice_report
+
+    advice = give_advice(settings)
+    _show(advice, json_file, lambda: advice_report(advice))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the table and the plot.")] = Path("out/demo"),
+    quiet: Quiet = False,
+) -> None:
+    """Show the headline: on the star compression is free, on the ring it is not (the paper's Figure 1, under two minutes)."""
+    _set_precision(Settings())
+    from lessbits.experiments.headline import headline
+
+    headline(out, progress=not quiet)
+
+
+def _set_precision(settings: Settings) -> None:
+    import jax
+
+    jax.config.update("jax_enable_x64", settings.precision == 64)
+
+
+def _check_writable(file: Any) -> None:
+    """Refuse before a long run, not after it."""
+    if file and not Path(file).parent.is_dir():
+        raise InputError(f"{file} cannot be written: there is no folder {Path(file).parent}")
+
+
+def _show(result: dict[str, Any], json_file: str | None, text: Callable[[], None]) -> None:
+    content = None if json_file is None else json.dumps(_finite(result), indent=2, ensure_ascii=False)
+    if json_file == "-":
+        print(content)
+        return
+    if content is not None and json_file is not None:
+        Path(json_file).write_text(content + "\n", encoding="utf-8")
+    text()
+
+
+def _finite(value: Any) -> Any:
+    """Replace what JSON has no word for, NaN and infinity, by null."""
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value
+
+
+def _complain(message: str) -> None:
+    print("lessbits: " + " ".join(message.split()), file=sys.stderr)
+
+
+def main() -> None:
+    """Run the command line: mistakes get one line and status 2."""
+    try:
+        status = typer.main.get_command(app)(standalone_mode=False)
+    except InputError as error:
+        _complain(str(error))
+        status = 2
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        status = 130
+    except OSError as error:
+        _complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        status = 2
+    except Exception as error:
+        # Usage errors of the option parser: it ships under two names, so ask for what they have in common.
+        if not hasattr(error, "format_message"):
+            raise
+        _complain(f"{error.format_message()} (see lessbits --help)")
+        status = 2
+    sys.exit(status if isinstance(status, int) else 0)
