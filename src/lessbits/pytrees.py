@@ -1,6 +1,7 @@
 """Frozen dataclasses that JAX can trace through."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -13,8 +14,23 @@ def pytree(cls: Class) -> Class:
     """Make `cls` a frozen dataclass whose fields JAX may trace, batch and change without recompiling.
 
     Fields made with `static()` are part of the program instead: a new value compiles a new one.
+
+    Not by `jax.tree_util.register_dataclass`: up to jax 0.10 at least, the structures of two classes registered so
+    compare equal if their fields do, and a compiled program of one was seen to be run for the other.
     """
-    return jax.tree_util.register_dataclass(dataclass(frozen=True, eq=False)(cls))
+    made = dataclass(frozen=True, eq=False)(cls)
+    traced = [entry.name for entry in fields(made) if not entry.metadata.get("static")]
+    fixed = [entry.name for entry in fields(made) if entry.metadata.get("static")]
+
+    def flatten(instance: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        children = [(jax.tree_util.GetAttrKey(name), getattr(instance, name)) for name in traced]
+        return children, tuple(getattr(instance, name) for name in fixed)
+
+    def unflatten(shape: tuple[Any, ...], children: Iterable[Any]) -> Any:
+        return made(**dict(zip(traced, children, strict=True)), **dict(zip(fixed, shape, strict=True)))
+
+    jax.tree_util.register_pytree_with_keys(made, flatten, unflatten)
+    return made
 
 
 def static(**options: Any) -> Any:

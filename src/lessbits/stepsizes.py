@@ -13,7 +13,7 @@ from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Quantizer, make_quantizer
 from lessbits.theory import Setting, StepSizes, practical_step_sizes, step_sizes
 
-TRIAL_ITERATIONS = 300
+TRIAL_ITERATIONS = 1000
 MOST_TRIALS = 12
 
 

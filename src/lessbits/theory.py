@@ -162,19 +162,29 @@ def noise_inflation(setting: Setting, messages: str = "independent") -> float:
 
 
 def practical_step_sizes(option: str, setting: Setting, messages: str = "independent") -> StepSizes:
-    """Larger step sizes, from where the method without noise becomes unstable.
+    """Larger step sizes, from two limits of the method on quadratics with curvatures c between μ and L.
 
-    On a quadratic of curvature c and an eigenvalue λ of the network, option B is the recursion with characteristic
-    polynomial t² - (2 - ηc - ηθλ)t + (1 - ηc), which is stable if and only if ηc < 2 and ηθλ < 4 - 2ηc. With η = 1/L
-    that is θ < 2L/λ_max: more than κ times what the theorems allow. Quantization noise acts like a larger λ_max (see
-    `noise_inflation`). Four fifths of the limit leave room.
+    Without noise, on an eigenvalue λ of the network, option B has the characteristic polynomial
+    t² - (2 - ηc - ηθλ)t + (1 - ηc), which is stable if and only if ηc < 2 and ηθλ < 4 - 2ηc. With η = 1/L that is
+    θ < 2L/λ_max, more than κ times what the theorems allow; noise lowers it by `noise_inflation`.
+
+    Noise of variance v on each coordinate of each message keeps a mode of curvature c in motion with variance θwv/c
+    (an autoregression of order two; w the weight that the noise travels with). With v = ω(x - h)² that must not feed
+    itself: θ < c/(ωw). If iterates move slowly the memory follows, (x - h)² is about min(1, ηθλ_max/α²) of x², and
+    θ < α√(c / (ωwηλ_max)) suffices. The worst curvature is μ. Each limit is taken with room to spare.
     """
     check_name("option", option, ("A", "B", "C", "D"))
     check_positive("the smoothness L", setting.smoothness)
-    limit = setting.lambda_max * noise_inflation(setting, messages)
     alpha = 1 / (1 + setting.omega)
+    limit = setting.lambda_max * noise_inflation(setting, messages)
     if option == "A":
         # The dual function has curvature up to 1/μ, so dual ascent is stable for θ < 2μ/λ_max.
         return StepSizes(1.6 * setting.convexity / limit, 1 / setting.smoothness, alpha)
     eta = 1 / ({"B": 1, "C": 2, "D": 3}[option] * setting.smoothness)
-    return StepSizes(1.6 * setting.smoothness / limit, eta, alpha)
+    theta = 1.6 * setting.smoothness / limit
+    if setting.omega > 0 and setting.convexity > 0:
+        spread = setting.omega * (setting.max_weight if messages == "independent" else setting.lambda_max)
+        unmoved = setting.convexity / spread
+        followed = alpha * math.sqrt(setting.convexity / (spread * eta * setting.lambda_max))
+        theta = min(theta, 0.5 * max(unmoved, followed))
+    return StepSizes(theta, eta, alpha)

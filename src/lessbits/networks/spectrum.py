@@ -183,10 +183,9 @@ def _largest_by_factorisation(laplacian: "csr_array") -> float:
     nodes = laplacian.shape[0]
     row, column = (laplacian < 0).tocoo().coords
     diagonal = laplacian.diagonal()
-    bound = (1 + 1e-6) * float((diagonal[row] + diagonal[column]).max())  # above it, or the matrix is singular
+    bound = (1 + 1e-9) * float((diagonal[row] + diagonal[column]).max())  # above it, or the matrix is singular
     solve = _factorise(bound * eye_array(nodes, format="csr") - laplacian)
-    # The bound is near, so that a rough 1/(bound - λ_max) gives a fine λ_max.
-    return bound - 1.0 / _largest_eigenvalue(solve, nodes, 1e-4, restarts=10 * nodes)
+    return bound - 1.0 / _largest_eigenvalue(solve, nodes, LANCZOS_TOLERANCE, restarts=10 * nodes)
 
 
 def _factorise(matrix: "csr_array") -> Callable[[np.ndarray], np.ndarray]:

@@ -24,7 +24,9 @@ def check_nodes(nodes: object) -> int:
     except TypeError:
         raise InputError(f"the number of nodes is {nodes!r}, but it must be a whole number, at least 2") from None
     if count < 2:
-        raise InputError(f"a network of {count} nodes has nobody to talk to: nodes must be at least 2")
+        raise InputError(
+            f"the number of nodes is {count}, but it must be at least 2: a single node has nobody to talk to"
+        )
     return count
 
 

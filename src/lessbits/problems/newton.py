@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lessbits.problems.base import Problem
 
 MOST_STEPS = 100
+SHORTEST_STEP = 2.0**-12  # of the full Newton step
 SOLUTION_TOLERANCE = 1e-12  # gradient norm of a reference solution
 LARGEST_DENSE = 3000  # dimension up to which a Hessian is formed
 
@@ -35,41 +36,66 @@ def in_double(problem: Problem) -> Iterator[Problem]:
         yield wide
 
 
+class _Iterate(NamedTuple):
+    """Where the dual solve is: points, residuals ∇f_i(x_i) - z_i and their norms, and factored Hessians."""
+
+    x: jax.Array
+    gap: jax.Array
+    size: jax.Array
+    factor: jax.Array
+    stale: jax.Array  # whether the Hessians must be factored anew
+    steps: jax.Array
+
+
 def solve_dual(problem: Problem, z: jax.Array, guess: jax.Array) -> jax.Array:
-    """Solve ∇f_i(x_i) = z_i at every node by Newton's method with backtracking, from `guess`.
+    """Solve ∇f_i(x_i) = z_i at every node to rounding, by Newton's method with backtracking from `guess`.
 
-    Stops when no node's residual shrinks any more, which is at rounding: options A's linear rate needs no less.
+    A factored Hessian is kept as long as it shrinks the residuals fourfold: from one iteration of a run to the next
+    the solution moves little, and a factorisation costs as much as dozens of gradients.
     """
+    gap = problem.gradient(guess) - z
+    tolerance = 16 * jnp.finfo(z.dtype).eps * (jnp.linalg.norm(z, axis=-1) + jnp.linalg.norm(gap + z, axis=-1))
 
-    def residual(x: jax.Array) -> jax.Array:
-        return problem.gradient(x) - z
+    def improve(now: _Iterate) -> _Iterate:
+        factor = lax.cond(now.stale, lambda: jnp.linalg.cholesky(problem.hessian(now.x)), lambda: now.factor)
+        solve = jax.vmap(lambda factor, side: jax.scipy.linalg.cho_solve((factor, True), side))
+        x, gap, size = _backtrack(problem, z, now, solve(factor, now.gap), tolerance)
+        slow = jnp.any((size > tolerance) & (size > now.size / 4))
+        stuck = now.stale & ~jnp.any(size < now.size)
+        return _Iterate(x, gap, size, factor, slow, jnp.where(stuck, MOST_STEPS, now.steps + 1))
 
-    def improve(carry: tuple[jax.Array, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
-        x, gap, size, count = carry
-        direction = jnp.linalg.solve(problem.hessian(x), gap[..., None])[..., 0]
+    start = _Iterate(
+        guess,
+        gap,
+        jnp.linalg.norm(gap, axis=-1),
+        jnp.zeros((*guess.shape, guess.shape[-1]), guess.dtype),
+        jnp.array(True),
+        jnp.int32(0),
+    )
+    return lax.while_loop(lambda now: (now.steps < MOST_STEPS) & jnp.any(now.size > tolerance), improve, start).x
 
-        def halve(carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-            length, _, _, _ = carry
-            trial = x - length[:, None] * direction
-            trial_gap = residual(trial)
-            trial_size = jnp.linalg.norm(trial_gap, axis=-1)
-            return jnp.where(trial_size < size, length, length / 2), trial, trial_gap, trial_size
 
-        def worse(carry: tuple[jax.Array, ...]) -> jax.Array:
-            length, _, _, trial_size = carry
-            return jnp.any((trial_size >= size) & (size > 0) & (length > 2.0**-12))
+def _backtrack(
+    problem: Problem, z: jax.Array, now: _Iterate, direction: jax.Array, tolerance: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Step along the direction, half as far again wherever the residual would not shrink; stay where nothing helps."""
 
-        start = halve((jnp.ones_like(size), x, gap, size))
-        _, trial, trial_gap, trial_size = lax.while_loop(worse, halve, start)
-        better = trial_size < size
-        pick = better[:, None]
-        return jnp.where(pick, trial, x), jnp.where(pick, trial_gap, gap), jnp.where(better, trial_size, size), jnp.where(
-            jnp.any(better), count + 1, MOST_STEPS
-        )
+    def attempt(length: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        x = now.x - length[:, None] * direction
+        gap = problem.gradient(x) - z
+        return length, x, gap, jnp.linalg.norm(gap, axis=-1)
 
-    gap = residual(guess)
-    start = (guess, gap, jnp.linalg.norm(gap, axis=-1), jnp.zeros((), jnp.int32))
-    return lax.while_loop(lambda carry: carry[3] < MOST_STEPS, improve, start)[0]
+    def worse(length: jax.Array, size: jax.Array) -> jax.Array:
+        return ~(size < now.size) & (now.size > tolerance) & (length > SHORTEST_STEP)
+
+    _, x, gap, size = lax.while_loop(
+        lambda trial: jnp.any(worse(trial[0], trial[3])),
+        lambda trial: attempt(jnp.where(worse(trial[0], trial[3]), trial[0] / 2, trial[0])),
+        attempt(jnp.ones_like(now.size)),
+    )
+    better = size < now.size
+    pick = better[:, None]
+    return jnp.where(pick, x, now.x), jnp.where(pick, gap, now.gap), jnp.where(better, size, now.size)
 
 
 def minimise(problem: Problem) -> np.ndarray:
@@ -115,7 +141,7 @@ def _by_newton(problem: Problem) -> np.ndarray:
         size, loss = float(jnp.linalg.norm(gradient)), float(_mean_loss(problem, x))
         if size == 0:
             break
-        direction = jnp.linalg.lstsq(_mean_hessian(problem, x), gradient)[0]
+        direction = np.linalg.lstsq(np.asarray(_mean_hessian(problem, x)), np.asarray(gradient), rcond=None)[0]
         length = 1.0
         while length > 2.0**-30:
             trial = x - length * direction

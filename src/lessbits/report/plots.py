@@ -32,6 +32,6 @@ def plot_headline(results: dict[str, list[dict[str, Any]]], path: Path) -> None:
         axis.grid(True, which="both", alpha=0.25)
     axes[0].set_title("Compression is free on the star, not on the ring", fontsize=11)
     axes[1].set_title("Bits sent", fontsize=11)
-    axes[1].legend(fontsize=8)
+    axes[0].legend(fontsize=8, loc="center right")
     figure.savefig(path, dpi=130)
     plt.close(figure)
