@@ -1,1 +1,119 @@
-"""Decentralized optimization with compressed communication."""
+"""Decentralized optimization with compressed communication.
+
+>>> import lessbits
+>>> problem = lessbits.Consensus.random(nodes=20, dim=50)
+>>> network = lessbits.make_network("star", nodes=20)
+>>> method = lessbits.primal_dual(problem, network, quantizer="dit-2", theta=1.58, eta=1)
+>>> trace = lessbits.simulate(problem, network, method, iterations=1000, until=1e-3)
+>>> trace.converged
+True
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lessbits.version import __version__
+
+# Names are looked up when first used, so that importing the package, and `lessbits --help`, load no JAX.
+_HOME = {
+    "Composition": "quantizers",
+    "Compressor": "quantizers",
+    "Consensus": "problems",
+    "Contraction": "quantizers",
+    "Custom": "problems",
+    "Dither": "quantizers",
+    "Exact": "quantizers",
+    "InputError": "errors",
+    "LeastSquares": "problems",
+    "LinkModel": "engines.trace",
+    "LocalNetwork": "networks.local",
+    "Logistic": "problems",
+    "Lyapunov": "engines.scoring",
+    "Message": "methods.base",
+    "Method": "methods.base",
+    "Natural": "quantizers",
+    "Network": "networks",
+    "Outside": "problems",
+    "PrimalDual": "methods.primal_dual",
+    "Problem": "problems",
+    "Quantizer": "quantizers",
+    "RandK": "quantizers",
+    "Samples": "problems",
+    "Scaled": "quantizers",
+    "ScaledSign": "quantizers",
+    "Settings": "settings",
+    "Softmax": "problems",
+    "Start": "methods.base",
+    "Stream": "problems",
+    "Ternary": "quantizers",
+    "TopK": "quantizers",
+    "Trace": "engines.trace",
+    "build": "experiment",
+    "load_samples": "problems",
+    "make_network": "networks",
+    "make_quantizer": "quantizers",
+    "primal_dual": "stepsizes",
+    "pytree": "pytrees",
+    "register_quantizer": "quantizers",
+    "simulate": "engines.simulate",
+    "split_samples": "problems",
+    "static": "pytrees",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'lessbits' has no attribute {name!r}")
+    value = getattr(import_module(f"lessbits.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOME]
+
+
+if TYPE_CHECKING:
+    from lessbits.engines.scoring import Lyapunov
+    from lessbits.engines.simulate import simulate
+    from lessbits.engines.trace import LinkModel, Trace
+    from lessbits.errors import InputError
+    from lessbits.experiment import build
+    from lessbits.methods.base import Message, Method, Start
+    from lessbits.methods.primal_dual import PrimalDual
+    from lessbits.networks import Network, make_network
+    from lessbits.networks.local import LocalNetwork
+    from lessbits.problems import (
+        Consensus,
+        Custom,
+        LeastSquares,
+        Logistic,
+        Outside,
+        Problem,
+        Samples,
+        Softmax,
+        Stream,
+        load_samples,
+        split_samples,
+    )
+    from lessbits.pytrees import pytree, static
+    from lessbits.quantizers import (
+        Composition,
+        Compressor,
+        Contraction,
+        Dither,
+        Exact,
+        Natural,
+        Quantizer,
+        RandK,
+        Scaled,
+        ScaledSign,
+        Ternary,
+        TopK,
+        make_quantizer,
+        register_quantizer,
+    )
+    from lessbits.settings import Settings
+    from lessbits.stepsizes import primal_dual

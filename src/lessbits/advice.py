@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 from lessbits import theory
-from lessbits.build import build_parts
 from lessbits.errors import InputError
+from lessbits.experiment import build_parts
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Exact, Quantizer, make_quantizer
@@ -22,7 +22,9 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
     problem, network, settings = build_parts(settings)
     quantizer = make_quantizer(settings.quantizer, problem.dim)
     if not isinstance(quantizer, Quantizer):
-        raise InputError(f"theory needs an unbiased quantizer, but {quantizer.name} is biased: choose one such as dit-4 or rand-50")
+        raise InputError(
+            f"theory needs an unbiased quantizer, but {quantizer.name} is biased: choose one such as dit-4 or rand-50"
+        )
     options = {}
     for option in ("A", "B", "C", "D"):
         setting = _setting(settings.updated(option=option), problem, network, quantizer)

@@ -24,21 +24,27 @@ app = typer.Typer(
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command one flag for each setting; it receives them joined, as `settings`."""
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in inspect.signature(command).parameters.values() if p.name != "settings"]
+    own = [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for p in inspect.signature(command).parameters.values()
+        if p.name != "settings"
+    ]
 
     def call(file: Path | None = None, **values: Any) -> None:
         flags = {name: values.pop(name) for name in Settings.model_fields}
         command(settings=Settings.read(flags, file), **values)
 
     parameters = [
-        inspect.Parameter("file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, _FILE])
+        inspect.Parameter(
+            "file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, _FILE]
+        )
     ]
     for name, info in Settings.model_fields.items():
         group = info.json_schema_extra["group"] if isinstance(info.json_schema_extra, dict) else "Settings"
-        kind = {"stepsizes": str, "precision": int}.get(name, info.annotation)
+        kind: Any = {"stepsizes": str, "precision": int}.get(name, info.annotation)  # choices are checked by Settings
         shown = info.description if info.default is None else f"{info.description} [{info.default}]"
         option = typer.Option(help=shown, rich_help_panel=str(group), show_default=False)
-        annotation = Annotated[kind | None, option]  # type: ignore[operator]
+        annotation = Annotated[kind | None, option]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
     call.__signature__ = inspect.Signature(parameters + own)  # type: ignore[attr-defined]
     call.__doc__, call.__name__ = command.__doc__, command.__name__
@@ -70,26 +76,27 @@ def run(
     json_file: Json = None,
     solution: Annotated[Path | None, _output("Write the nodes' final x to this .npy file, nodes × dim.")] = None,
     save: Annotated[Path | None, _output("Write the trace to this file, for lessbits.Trace.load.")] = None,
-    write_toml: Annotated[Path | None, _output("Write the settings of the run, every one resolved, to this file.")] = None,
+    write_toml: Annotated[
+        Path | None, _output("Write the settings of the run, every one resolved, to this file.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a method on a problem over a network, and say how many bits it took.
 
     Example: lessbits run --network star --nodes 100 --quantizer dit-2 --theta 1.58 --eta 1 --until 1e-3
     """
-    for file in (solution, save, write_toml, json_file and json_file != "-" and Path(json_file)):
-        _check_writable(file)
+    _check_writable(solution, save, write_toml, None if json_file in (None, "-") else Path(str(json_file)))
     _set_precision(settings)
     import numpy as np
 
-    from lessbits.build import build
+    from lessbits.experiment import build
     from lessbits.report.text import run_report
 
     experiment = build(settings)
     trace = experiment.run(progress=not quiet)
     if solution:
-        with solution.open("wb") as file:  # np.save would add .npy to the name
-            np.save(file, trace.x)
+        with solution.open("wb") as stream:  # np.save would add .npy to the name
+            np.save(stream, trace.x)
     if save:
         trace.save(save)
     if write_toml:
@@ -135,7 +142,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the table and the plot.")] = Path("out/demo"),
     quiet: Quiet = False,
 ) -> None:
-    """Show the headline: on the star compression is free, on the ring it is not (the paper's Figure 1, under two minutes)."""
+    """Show the headline: on the star compression is free, on the ring it is not (the paper's Figure 1)."""
     _set_precision(Settings())
     from lessbits.experiments.headline import headline
 
@@ -148,10 +155,11 @@ def _set_precision(settings: Settings) -> None:
     jax.config.update("jax_enable_x64", settings.precision == 64)
 
 
-def _check_writable(file: Any) -> None:
+def _check_writable(*files: Path | None) -> None:
     """Refuse before a long run, not after it."""
-    if file and not Path(file).parent.is_dir():
-        raise InputError(f"{file} cannot be written: there is no folder {Path(file).parent}")
+    for file in files:
+        if file and not file.parent.is_dir():
+            raise InputError(f"{file} cannot be written: there is no folder {file.parent}")
 
 
 def _show(result: dict[str, Any], json_file: str | None, text: Callable[[], None]) -> None:

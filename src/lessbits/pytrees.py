@@ -6,11 +6,11 @@ from typing import Any, TypeVar, dataclass_transform
 
 import jax
 
-Class = TypeVar("Class", bound=type)
+Class = TypeVar("Class")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def pytree(cls: Class) -> Class:
+def pytree(cls: type[Class]) -> type[Class]:
     """Make `cls` a frozen dataclass whose fields JAX may trace, batch and change without recompiling.
 
     Fields made with `static()` are part of the program instead: a new value compiles a new one.
@@ -18,7 +18,7 @@ def pytree(cls: Class) -> Class:
     Not by `jax.tree_util.register_dataclass`: up to jax 0.10 at least, the structures of two classes registered so
     compare equal if their fields do, and a compiled program of one was seen to be run for the other.
     """
-    made = dataclass(frozen=True, eq=False)(cls)
+    made: Any = dataclass(frozen=True, eq=False)(cls)
     traced = [entry.name for entry in fields(made) if not entry.metadata.get("static")]
     fixed = [entry.name for entry in fields(made) if entry.metadata.get("static")]
 

@@ -31,9 +31,15 @@ class Settings(BaseModel):
     samples: int | None = _setting(None, "Problem", "samples a node of a random least-squares problem (dim)")
     problem_seed: int | None = _setting(None, "Problem", "seed of the problem and its split (the run's)")
 
-    network: str = _setting("ring", "Network", "ring, path, star, complete, torus[:RxC], hypercube, random-regular[:DEGREE], "
-                            "erdos-renyi[:P], watts-strogatz[:K:P], barbell, or a file of edges or weights")  # fmt: skip
-    weights: str = _setting("metropolis", "Network", "link weights: metropolis, unit, max-degree, or given (by the file)")
+    network: str = _setting(
+        "ring",
+        "Network",
+        "ring, path, star, complete, torus[:RxC], hypercube, random-regular[:DEGREE], erdos-renyi[:P], "
+        "watts-strogatz[:K:P], barbell, or a file of edges or weights",
+    )
+    weights: str = _setting(
+        "metropolis", "Network", "link weights: metropolis, unit, max-degree, or given (by the file)"
+    )
     network_seed: int | None = _setting(None, "Network", "seed of a random network (the run's)")
 
     method: str = _setting("primal-dual", "Method", "primal-dual: Algorithm 1 of the paper")
@@ -50,7 +56,9 @@ class Settings(BaseModel):
 
     iterations: int = _setting(10_000, "Run", "iterations at most")
     until: float | None = _setting(None, "Run", "stop when the goal is at most this")
-    goal: str = _setting("error", "Run", "what --until looks at: error (mean of ‖x_i - x*‖²), suboptimality or consensus")
+    goal: str = _setting(
+        "error", "Run", "what --until looks at: error (mean of ‖x_i - x*‖²), suboptimality or consensus"
+    )
     record_every: int | None = _setting(None, "Run", "iterations between records (at most 10 000 records)")
     seed: int = _setting(0, "Run", "seed of all random numbers")
     precision: Literal[32, 64] = _setting(64, "Run", "bits of a floating-point number in the computation")
@@ -60,7 +68,10 @@ class Settings(BaseModel):
     @classmethod
     def read(cls, given: Mapping[str, Any], file: Path | None = None) -> Self:
         """Join a TOML file and flags; flags win."""
-        values = {**(_read_toml(file) if file else {}), **{name: value for name, value in given.items() if value is not None}}
+        values = {
+            **(_read_toml(file) if file else {}),
+            **{name: value for name, value in given.items() if value is not None},
+        }
         for name in values:
             check_name("setting", name, cls.model_fields)
         try:

@@ -39,7 +39,9 @@ def primal_dual(
     check_name("option", option, OPTIONS)
     check_name("stepsizes", stepsizes, ("theory", "practical"))
     quantizer = make_quantizer(quantizer, problem.dim)
-    make = partial(PrimalDual.make, quantizer, option=option, messages=messages, batch_size=batch_size, dim=problem.dim)
+    make: Callable[..., PrimalDual] = partial(
+        PrimalDual.make, quantizer, option=option, messages=messages, batch_size=batch_size, dim=problem.dim
+    )
     given = {name: size for name, size in (("theta", theta), ("eta", eta), ("alpha", alpha)) if size is not None}
     if option == "A":
         given.setdefault("eta", 1.0)  # option A has no gradient step
@@ -55,7 +57,12 @@ def primal_dual(
 
 
 def theory_setting(
-    problem: Problem, network: Network, quantizer: Quantizer, option: str = "B", messages: str = "independent", batch_size: int = 1
+    problem: Problem,
+    network: Network,
+    quantizer: Quantizer,
+    option: str = "B",
+    messages: str = "independent",
+    batch_size: int = 1,
 ) -> Setting:
     """Collect what the theorems depend on.
 

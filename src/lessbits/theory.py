@@ -99,7 +99,7 @@ def stochastic_eta(setting: Setting, target: float | None) -> float:
 
 
 def rate(option: str, setting: Setting, eta: float | None = None) -> float:
-    """ρ_A … ρ_D: the Lyapunov function shrinks by a factor 1 - rate an iteration, in expectation, at theory's step sizes.
+    """ρ_A … ρ_D: at theory's step sizes the Lyapunov function shrinks by 1 - rate an iteration, in expectation.
 
     `eta` is option C's step size, 1/(2L) if not given.
     """

@@ -1,0 +1,1 @@
+"""What carries messages and records runs."""

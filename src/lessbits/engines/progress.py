@@ -36,7 +36,9 @@ class Progress:
     def show(self, iteration: int, error: float, bits_per_link: float) -> None:
         """Move the bar."""
         if self.bar is not None:
-            self.bar.update(self.task, completed=iteration, status=f"error {error:.2e}, {bits_per_link / 1000:.0f} kbit a link")
+            self.bar.update(
+                self.task, completed=iteration, status=f"error {error:.2e}, {bits_per_link / 1000:.0f} kbit a link"
+            )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -10,6 +10,11 @@ from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree
 
 
+@jax.jit
+def _mean_loss(problem: Problem, x: jax.Array) -> jax.Array:
+    return problem.mean_loss(x)
+
+
 @pytree
 class Target:
     """The solution that iterates are compared with."""
@@ -21,7 +26,7 @@ class Target:
     def of(cls, problem: Problem) -> "Target":
         """Solve the problem."""
         solution = jnp.asarray(problem.solution, jnp.result_type(float))
-        return cls(solution, jax.jit(lambda problem, x: problem.mean_loss(x))(problem, solution))
+        return cls(solution, _mean_loss(problem, solution))
 
 
 def score(x: jax.Array, problem: Problem, target: Target) -> dict[str, jax.Array]:

@@ -1,4 +1,4 @@
-"""The simulator: all nodes in one process, a message is a row that another node reads, an iteration is one compiled step."""
+"""The simulator: all nodes in one process; a message is a row that another node reads."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -143,10 +143,9 @@ def simulate(
     looked at then. The same seed gives the same run, bit for bit.
     """
     record_every = _check(problem, network, method, iterations, until, goal, record_every)
-    problem = method.prepare(problem)
     real = partial(jnp.asarray, dtype=jnp.result_type(float))
     arena = Arena(
-        problem,
+        method.prepare(problem),
         method,
         LocalNetwork.of(network),
         jnp.asarray(network.reverse, jnp.int32),
@@ -199,14 +198,22 @@ def _record(recorder: Recorder, chunk: Chunk, iterations: int, record_every: int
 
 
 def _finish(
-    recorder: Recorder, chunk: Chunk, arena: Arena, until: float | None, goal: str, link_model: LinkModel | None, compile_seconds: float
+    recorder: Recorder,
+    chunk: Chunk,
+    arena: Arena,
+    until: float | None,
+    goal: str,
+    link_model: LinkModel | None,
+    compile_seconds: float,
 ) -> Trace:
     iteration, error = int(chunk.iteration), recorder.last("error")
     converged = until is not None and recorder.last(goal) <= until
     diverged = not error <= float(arena.ceiling)
     if diverged:
         name = arena.method.suspect(arena.problem)
-        message = f"diverged at iteration {iteration} (error {error:.2g}): lower {name}, now {getattr(arena.method, name):g}"
+        message = (
+            f"diverged at iteration {iteration} (error {error:.2g}): lower {name}, now {getattr(arena.method, name):g}"
+        )
     elif converged:
         message = f"reached {goal} {recorder.last(goal):.3g} at iteration {iteration}"
     else:
@@ -216,7 +223,13 @@ def _finish(
 
 
 def _check(
-    problem: Problem, network: Network, method: Method, iterations: int, until: float | None, goal: str, record_every: int | None
+    problem: Problem,
+    network: Network,
+    method: Method,
+    iterations: int,
+    until: float | None,
+    goal: str,
+    record_every: int | None,
 ) -> int:
     if problem.nodes != network.nodes:
         raise InputError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: they must agree")

@@ -124,7 +124,9 @@ class Trace:
                 metadata = file.metadata() or {}
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
             if metadata.get("format") != FORMAT:
-                raise InputError(f"{path} is no trace of this version: its format is {metadata.get('format')!r}, not {FORMAT!r}")
+                raise InputError(
+                    f"{path} is no trace of this version: its format is {metadata.get('format')!r}, not {FORMAT!r}"
+                )
             ending = json.loads(metadata["ending"])
             x = arrays.pop("x")
         except FileNotFoundError:
@@ -140,7 +142,9 @@ class Trace:
 class Recorder:
     """Collects the records of a run, chunk by chunk, and adds up what must be exact in whole numbers."""
 
-    def __init__(self, first: Mapping[str, float], message_bits: list[float], links: int, nodes: int, samples: int) -> None:
+    def __init__(
+        self, first: Mapping[str, float], message_bits: list[float], links: int, nodes: int, samples: int
+    ) -> None:
         self.metrics = {name: [np.atleast_1d(np.asarray(value, float))] for name, value in first.items()}
         self.iteration = [np.zeros(1, np.int64)]
         self.work = [np.zeros(1, np.int64)]
@@ -152,14 +156,16 @@ class Recorder:
     def extend(
         self, metrics: Mapping[str, Any], iterations: np.ndarray, work: np.ndarray, sent: np.ndarray, seconds: float
     ) -> None:
-        """Add records: metrics, iterations since the start, and sample gradients and messages since the record before."""
+        """Add records: metrics, iterations in all, and sample gradients and messages since the record before."""
         for name, values in metrics.items():
             self.metrics[name].append(np.asarray(values, float))
         self.iteration.append(iterations)
         self.work.append(np.asarray(work, np.int64))
         self.sent.append(np.asarray(sent, np.int64))
         # The clock is read once a chunk: spread it evenly.
-        self.seconds.append(self.seconds[-1][-1] + seconds * np.arange(1, len(iterations) + 1) / max(len(iterations), 1))
+        self.seconds.append(
+            self.seconds[-1][-1] + seconds * np.arange(1, len(iterations) + 1) / max(len(iterations), 1)
+        )
 
     def last(self, name: str) -> float:
         """Return the newest value of a metric."""

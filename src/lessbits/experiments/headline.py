@@ -32,8 +32,15 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
     problem = Consensus.random(NODES, DIM)
     results: dict[str, list[dict[str, Any]]] = {}
     console = Console(stderr=True)
-    print(f"Average consensus, {NODES} nodes, {DIM} dimensions, until the mean squared error is {TARGET:g} (Algorithm 1, option B).")
-    columns = (TextColumn("{task.description:<24}"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn())
+    print(
+        f"Average consensus, {NODES} nodes, {DIM} dimensions, Algorithm 1 until the mean squared error is {TARGET:g}."
+    )
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True, disable=not (progress and console.is_terminal)) as bar:
         task = bar.add_task("", total=sum(len(cells) for cells in TUNED.values()))
         for network_name, cells in TUNED.items():
@@ -46,12 +53,16 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
         headline_table(f"{network_name} of {NODES} nodes", rows)
     (out / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     plot_headline(results, out / "headline.png")
-    print(f"free: at most {FREE - 1:.0%} more iterations than exact. Bits are the paper's nominal count, both messages of a link.")
+    print(
+        f"free: at most {FREE - 1:.0%} more iterations than exact. Bits are the paper's nominal count, memory included."
+    )
     print(f"Plot and data: {out / 'headline.png'}, {out / 'results.json'}")
     return results
 
 
-def _cell(problem: Consensus, network_name: str, spelling: str, theta: float, before: list[dict[str, Any]]) -> dict[str, Any]:
+def _cell(
+    problem: Consensus, network_name: str, spelling: str, theta: float, before: list[dict[str, Any]]
+) -> dict[str, Any]:
     quantizer = make_quantizer(spelling, DIM)
     assert isinstance(quantizer, Quantizer)
     method = PrimalDual.make(quantizer, theta=theta, eta=1.0, dim=DIM)

@@ -1,0 +1,1 @@
+"""Algorithm 1, and how its nodes talk."""

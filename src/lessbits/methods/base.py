@@ -57,9 +57,7 @@ class Method(ABC):
         """Return the state before the first iteration."""
 
     @abstractmethod
-    def send(
-        self, step: Step, state: State, problem: Problem, local: LocalNetwork
-    ) -> tuple[State, Outbox, jax.Array]:
+    def send(self, step: Step, state: State, problem: Problem, local: LocalNetwork) -> tuple[State, Outbox, jax.Array]:
         """Work locally, then quantize: return the state, the messages, and the sample gradients taken at each node."""
 
     @abstractmethod

@@ -83,7 +83,9 @@ class PrimalDual(Method):
     ) -> "PrimalDual":
         """Check everything; α is 1/(1+ω), which needs the dimension, unless given."""
         if not isinstance(quantizer, Quantizer):
-            raise InputError(f"primal-dual was given {quantizer.name}, which is biased: choose an unbiased quantizer such as dit-4")
+            raise InputError(
+                f"primal-dual was given {quantizer.name}, which is biased: choose an unbiased quantizer such as dit-4"
+            )
         if alpha is None:
             if dim is None:
                 raise InputError("alpha is 1/(1+ω), which depends on the dimension: give alpha or dim")
@@ -128,7 +130,7 @@ class PrimalDual(Method):
         x, z, anchor = state.x, state.z, state.anchor
         if self.option == "A":
             x = problem.dual_gradient(z, guess=x)
-            work = problem.counts
+            work = problem.counts  # a dual gradient counts as one pass, however it is found
         elif self.option == "B":
             x = x - self.eta * (problem.gradient(x) - z)
             work = problem.counts
@@ -136,8 +138,11 @@ class PrimalDual(Method):
             x = x - self.eta * (problem.stochastic_gradient(x, step, local.nodes, self.batch_size) - z)
             work = jnp.full_like(problem.counts, self.batch_size)
         else:
+            assert anchor is not None  # made by `init` for option D
             samples = problem.draw_samples(draws(step, local.nodes, Stream.SAMPLE), self.batch_size)
-            gradient = problem.sample_gradient(x, samples) - problem.sample_gradient(anchor.point, samples) + anchor.gradient
+            gradient = (
+                problem.sample_gradient(x, samples) - problem.sample_gradient(anchor.point, samples) + anchor.gradient
+            )
             anchor, refreshed = self._move_anchor(step, x, anchor, problem, local)
             x = x - self.eta * (gradient - z)
             # The first iteration pays for the anchor's first gradient.

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits.networks.network import Network
-from lessbits.pytrees import pytree, static, take_rows
+from lessbits.pytrees import pytree
 from lessbits.summation import add_pairwise, sum_pairwise
 
 WIDEST_UNROLLED = 16  # links a node up to which each link's gather is written out, and fused by XLA into one loop
@@ -24,7 +24,7 @@ class DegreeGroup:
 
 @pytree
 class LocalNetwork:
-    """Nodes held here and their outgoing links; rows of all arrays are local, `nodes` and `links` are global numbers."""
+    """Nodes held here and their outgoing links; rows are local numbers, `nodes` and `links` hold the global ones."""
 
     nodes: jax.Array  # int32 [nodes here]
     links: jax.Array  # int32 [links here], in order of their owner
@@ -67,8 +67,8 @@ class LocalNetwork:
                 terms = [group.weight[slot][:, None] * term(group.links[slot]) for slot in range(width)]
                 sums.append(add_pairwise(terms))
             else:
-                terms = group.weight.reshape(-1)[:, None] * term(group.links.reshape(-1))
-                sums.append(sum_pairwise(terms.reshape(width, members, -1), axis=0))
+                stacked = group.weight.reshape(-1)[:, None] * term(group.links.reshape(-1))
+                sums.append(sum_pairwise(stacked.reshape(width, members, -1), axis=0))
         return sums[0] if self.order is None else jnp.concatenate(sums)[self.order]
 
     def disagreement(self, vectors: Any) -> jax.Array:
@@ -78,7 +78,9 @@ class LocalNetwork:
         return self.weighted_sum(lambda links: here[self.owner[links]] - vectors[self.neighbor[links]])
 
 
-def _degree_groups(owner: np.ndarray, weight: np.ndarray, nodes: int) -> tuple[tuple[DegreeGroup, ...], jax.Array | None]:
+def _degree_groups(
+    owner: np.ndarray, weight: np.ndarray, nodes: int
+) -> tuple[tuple[DegreeGroup, ...], jax.Array | None]:
     degree = np.bincount(owner, minlength=nodes)
     first_link = np.concatenate([[0], np.cumsum(degree)[:-1]])
     width = 2 ** np.ceil(np.log2(np.maximum(degree, 1))).astype(int)

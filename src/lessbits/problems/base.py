@@ -78,7 +78,7 @@ class Problem(ABC):
         """Where runs start unless told otherwise."""
         return jnp.zeros((self.nodes, self.dim), jnp.result_type(float))
 
-    def restrict(self, nodes: np.ndarray) -> Self:
+    def restrict(self, nodes: np.ndarray | jax.Array) -> Self:
         """Return the part of the problem that the given nodes hold."""
         return take_rows(self, jnp.asarray(nodes))
 

@@ -23,7 +23,9 @@ class Consensus(Problem):
         """Average the rows of `vectors`."""
         vectors = np.asarray(vectors, float)
         if vectors.ndim != 2 or vectors.shape[1] < 1:
-            raise InputError(f"consensus was given an array of shape {vectors.shape}, but it averages the rows of a matrix")
+            raise InputError(
+                f"consensus was given an array of shape {vectors.shape}, but it averages the rows of a matrix"
+            )
         if not np.isfinite(vectors).all():
             raise InputError("consensus was given vectors with NaN or infinite entries: remove or replace them")
         return cls(jnp.asarray(vectors, jnp.result_type(float)), jnp.ones(len(vectors), jnp.int32))

@@ -27,7 +27,9 @@ class Constants(NamedTuple):
 
 def _known(value: float | None, name: str) -> float:
     if value is None:
-        raise InputError(f"{name} of this custom problem is not known: give {name}=… when you make it, or give step sizes")
+        raise InputError(
+            f"{name} of this custom problem is not known: give {name}=… when you make it, or give step sizes"
+        )
     return value
 
 
@@ -88,7 +90,9 @@ class Custom(_Declared):
         data = jax.tree.map(jnp.asarray, data)
         shapes = {leaf.shape[:2] for leaf in jax.tree.leaves(data)}
         if len(shapes) != 1:
-            raise InputError(f"custom data has leading shapes {sorted(shapes)}, but all its arrays must start with nodes × samples")
+            raise InputError(
+                f"custom data has leading shapes {sorted(shapes)}, but all its arrays must start with nodes × samples"
+            )
         nodes, samples = shapes.pop()
         constants = Constants(smoothness, convexity, sample_smoothness)
         return cls(jnp.full(nodes, samples, jnp.int32), dim, constants, data, loss)
@@ -182,7 +186,9 @@ class Outside(_Declared):
         def ask(points: np.ndarray, nodes: np.ndarray) -> np.ndarray:
             return np.array([loss(np.array(p), int(n)) for p, n in zip(points, nodes, strict=True)], points.dtype)
 
-        return jax.pure_callback(ask, jax.ShapeDtypeStruct(x.shape[:1], x.dtype), x, self.numbers, vmap_method="sequential")
+        return jax.pure_callback(
+            ask, jax.ShapeDtypeStruct(x.shape[:1], x.dtype), x, self.numbers, vmap_method="sequential"
+        )
 
     def hessian(self, x: jax.Array) -> jax.Array:
         """Not known."""

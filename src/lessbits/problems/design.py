@@ -87,7 +87,10 @@ class SparseDesign:
             by_column[node] = np.argsort(columns[node], kind="stable")
         return cls(
             jnp.asarray(values, jnp.result_type(float)),
-            *(jnp.asarray(array) for array in (columns, row, row_start, by_column)),
+            jnp.asarray(columns),
+            jnp.asarray(row),
+            jnp.asarray(row_start),
+            jnp.asarray(by_column),
             samples=samples,
             dim=parts[0].shape[1],
             longest_row=max(1, int(np.diff(row_start).max())),

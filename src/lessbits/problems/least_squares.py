@@ -1,5 +1,7 @@
 """Least squares and ridge regression."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,16 +64,20 @@ class LeastSquares(LinearModel):
     def with_dual(self) -> Problem:
         """Factor the local Hessians once."""
         if self.convexity <= 0:
-            raise InputError("a node's least-squares loss has μ = 0, so its dual gradient is not unique: add regularization above 0")
+            raise InputError(
+                "a node's least-squares loss has μ = 0, so its dual gradient is not unique: add regularization above 0"
+            )
         hessians = self.hessian(self.start())
-        return LeastSquares(**{**self.__dict__, "factor": jnp.linalg.cholesky(hessians)})
+        return replace(self, factor=jnp.linalg.cholesky(hessians))
 
     def dual_gradient(self, z: jax.Array, guess: jax.Array) -> jax.Array:
         """Solve H_i x = z_i - ∇f_i(0)."""
         if self.factor is None:
             return super().dual_gradient(z, guess)
         right_side = (z - self.gradient(jnp.zeros_like(z)))[..., None]
-        return jax.vmap(lambda factor, side: jax.scipy.linalg.cho_solve((factor, True), side))(self.factor, right_side)[..., 0]
+        return jax.vmap(lambda factor, side: jax.scipy.linalg.cho_solve((factor, True), side))(self.factor, right_side)[
+            ..., 0
+        ]
 
     @property
     def convexity(self) -> float:

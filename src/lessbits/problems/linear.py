@@ -38,7 +38,11 @@ class LinearModel(Problem):
 
     @classmethod
     def from_parts(
-        cls, features: Sequence, targets: Sequence[np.ndarray], regularization: float | None, condition: tuple | None = None
+        cls,
+        features: Sequence,
+        targets: Sequence[np.ndarray],
+        regularization: float | None,
+        condition: tuple | None = None,
     ) -> Self:
         """Take the feature matrix and the targets of each node; λ is 1/m by default."""
         counts = np.array([len(part) for part in targets])
@@ -67,7 +71,9 @@ class LinearModel(Problem):
         cls, samples: Samples, parts: Sequence[np.ndarray], targets: np.ndarray, regularization: float | None
     ) -> Self:
         """Deal samples to nodes: node i gets the rows `parts[i]`."""
-        return cls.from_parts([samples.features[part] for part in parts], [targets[part] for part in parts], regularization)
+        return cls.from_parts(
+            [samples.features[part] for part in parts], [targets[part] for part in parts], regularization
+        )
 
     @staticmethod
     @abstractmethod

@@ -27,5 +27,3 @@ class Logistic(LinearModel):
         """The sigmoid's slope."""
         probability = jax.nn.sigmoid(margin)
         return probability * (1 - probability)
-
-

@@ -28,7 +28,9 @@ def in_double(problem: Problem) -> Iterator[Problem]:
     solution = problem.__dict__.get("solution")
     with jax.enable_x64(True):
         wide = jax.tree.map(
-            lambda leaf: jnp.asarray(leaf, jnp.float64) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf,
+            lambda leaf: (
+                jnp.asarray(leaf, jnp.float64) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf
+            ),
             problem,
         )
         if solution is not None:
@@ -101,10 +103,7 @@ def _backtrack(
 def minimise(problem: Problem) -> np.ndarray:
     """Minimise (1/n) Σ f_i to a gradient norm of at most 1e-12, in float64."""
     with in_double(problem) as wide:
-        if problem.dim > LARGEST_DENSE:
-            x = _by_conjugate_gradients(wide)
-        else:
-            x = _by_newton(wide)
+        x = _by_conjugate_gradients(wide) if problem.dim > LARGEST_DENSE else _by_newton(wide)
         norm = float(jnp.linalg.norm(_mean_gradient(wide, jnp.asarray(x))))
     if not norm <= SOLUTION_TOLERANCE:
         raise InputError(
@@ -172,7 +171,8 @@ def _by_conjugate_gradients(problem: Problem) -> np.ndarray:
             break
         point = x
         operator = LinearOperator(
-            (problem.dim, problem.dim), lambda vector, point=point: np.asarray(product(problem, point, jnp.asarray(vector)))
+            (problem.dim, problem.dim),
+            lambda vector, point=point: np.asarray(product(problem, point, jnp.asarray(vector))),
         )
         direction, _ = cg(operator, np.asarray(gradient), rtol=min(0.1, size), maxiter=10 * problem.dim)
         length = 1.0

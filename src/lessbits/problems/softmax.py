@@ -28,7 +28,12 @@ class Softmax(Problem):
 
     @classmethod
     def from_samples(
-        cls, samples: Samples, parts: Sequence[np.ndarray], labels: np.ndarray, classes: int, regularization: float | None
+        cls,
+        samples: Samples,
+        parts: Sequence[np.ndarray],
+        labels: np.ndarray,
+        classes: int,
+        regularization: float | None,
     ) -> "Softmax":
         """Deal samples to nodes: node i gets the rows `parts[i]`; labels are 0 … classes - 1."""
         if classes < 2:

@@ -1,9 +1,10 @@
 """Random maps that make messages short: what each one promises, and how it is spelled."""
 
+import difflib
 import re
 from collections.abc import Callable
 
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError
 from lessbits.quantizers.base import Compressor, Contraction, Quantizer
 from lessbits.quantizers.composition import Composition
 from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
@@ -54,7 +55,10 @@ def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
 
 
 def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
-    """Read `exact`, `rand-50`, `dit-4`, `dither:12`, `ternary`, `natural`, `rand-50+dit-4`; `top-10`, `sign`, `scaled-dit-4`.
+    """Read the spelling of a compressor for vectors of dimension `dim`, or check one that is made already.
+
+    Unbiased: `exact`, `rand-50`, `dit-4`, `dither:12`, `ternary`, `natural`, `rand-50+dit-4`. Biased: `top-10`, `sign`,
+    `scaled-dit-4`.
 
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237
@@ -76,20 +80,26 @@ def _read(spelling: str, dim: int) -> Compressor:
         if not isinstance(first, RandK) or not isinstance(second, Quantizer) or isinstance(second, Composition | RandK):
             raise InputError(f"{spelling!r} is no composition: write rand-K+QUANTIZER, such as rand-50+dit-4")
         return Composition(first, second)
-    match = re.fullmatch(r"(.*?[-:])(-?\d+)", spelling)
+    if spelling in _PLAIN:
+        return _PLAIN[spelling]()
+    match = re.fullmatch(r"(.*?[-:])(-?\d{1,18})", spelling)
     if match and match[1] in _NUMBERED:
         return _NUMBERED[match[1]](int(match[2]))
+    raise _unknown(spelling)
+
+
+def _unknown(spelling: str) -> InputError:
     spellings = [*_PLAIN, *(f"{prefix}K" for prefix in _NUMBERED), "rand-K+dit-K", "scaled-dit-K"]
-    return _PLAIN[check_name("quantizer", spelling, spellings)]() if spelling in _PLAIN else _unknown(spelling, spellings)
-
-
-def _unknown(spelling: str, spellings: list[str]) -> Compressor:
     # Compare the shapes: dot-4 is near dit-K whatever the number.
     shape = re.sub(r"\d+", "K", spelling)
     if shape in spellings:
-        raise InputError(f"quantizer {spelling!r} needs one whole number in place of K: choose one of {', '.join(spellings)}")
-    check_name("quantizer", shape, spellings)
-    raise AssertionError
+        return InputError(
+            f"quantizer {spelling!r} needs one whole number of at most 18 digits in place of K: "
+            f"choose one of {', '.join(spellings)}"
+        )
+    nearest = difflib.get_close_matches(shape, spellings, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    return InputError(f"unknown quantizer {spelling!r}: {hint}choose one of {', '.join(spellings)}")
 
 
 def _levels(k: int) -> int:

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lessbits.pytrees import take_rows
 from lessbits.randomness import Draws
 from lessbits.summation import squared_norms
 
@@ -23,7 +22,10 @@ class Compressor(ABC):
     many neighbours finds it once and not once a link.
     """
 
-    name: str
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The spelling that `make_quantizer` reads."""
 
     def check(self, dim: int) -> None:
         """Raise `InputError` if vectors of this dimension cannot be compressed."""
@@ -69,7 +71,7 @@ class Contraction(Compressor):
 
 
 def float32_up(norms: jax.Array) -> jax.Array:
-    """Round to float32 upwards, in the type given: what travels is what both ends use, and no level exceeds the top one.
+    """Round up to a float32 value, in the type given: what travels is what both ends use, and no level exceeds s.
 
     A scale below 1e-34 becomes zero: differences that small mean that the run has converged.
     """
@@ -84,4 +86,5 @@ def norms(vectors: jax.Array) -> jax.Array:
         return jnp.sqrt(squared_norms(vectors))
     largest = jnp.max(jnp.abs(vectors), axis=-1)
     unit = jnp.where(largest > 0, largest, 1)
-    return largest * jnp.sqrt(squared_norms(vectors / unit[:, None]))
+    # Never below the largest entry: the division may be compiled to a product with 1/unit, which is not exact.
+    return largest * jnp.maximum(jnp.sqrt(squared_norms(vectors / unit[:, None])), 1)

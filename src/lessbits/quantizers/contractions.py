@@ -34,7 +34,9 @@ class TopK(Contraction):
     def check(self, dim: int) -> None:
         """k must be at most d."""
         if self.kept > dim:
-            raise InputError(f"{self.name} keeps {self.kept} coordinates, but vectors have {dim}: choose k from 1 to {dim}")
+            raise InputError(
+                f"{self.name} keeps {self.kept} coordinates, but vectors have {dim}: choose k from 1 to {dim}"
+            )
 
     def quantize(self, vectors: jax.Array, measure: tuple[()], draws: Draws) -> jax.Array:
         """Return the vectors with all but the k largest coordinates set to zero (the first ones among equals)."""

@@ -51,7 +51,9 @@ class Dither(Quantizer):
     def make(cls, level_count: int) -> "Dither":
         """Check s and pick the smallest integer type that holds -s … s."""
         if not 1 <= level_count <= MOST_LEVELS or level_count != int(level_count):
-            raise InputError(f"dithering was given s = {level_count} levels, but s must be an integer from 1 to {MOST_LEVELS}")
+            raise InputError(
+                f"dithering was given s = {level_count} levels, but s must be an integer from 1 to {MOST_LEVELS}"
+            )
         level_type = next(kind for kind in ("int8", "int16", "int32") if level_count <= jnp.iinfo(kind).max)
         return cls(float(level_count), level_type)
 
@@ -60,6 +62,15 @@ class Dither(Quantizer):
         """The spelling that `make_quantizer` reads: dit-k where s = 2^(k-1), else dither:s."""
         exponent = math.log2(self.level_count)
         return f"dit-{int(exponent) + 1}" if exponent == int(exponent) else f"dither:{int(self.level_count)}"
+
+    def check(self, dim: int) -> None:
+        """s must be an integer that the type of the levels holds."""
+        most = min(MOST_LEVELS, jnp.iinfo(self.level_type).max)
+        if not (1 <= self.level_count <= most and float(self.level_count).is_integer()):
+            raise InputError(
+                f"dithering was given s = {self.level_count:g} levels as {self.level_type}, but s must be an integer "
+                f"from 1 to {most}: Dither.make picks a type that fits"
+            )
 
     def measure(self, vectors: jax.Array) -> jax.Array:
         """The norm of each vector, as it travels."""

@@ -51,8 +51,8 @@ class RandK(Quantizer):
     @classmethod
     def make(cls, kept: int) -> "RandK":
         """Check k; that it is at most d is checked when d is known."""
-        if kept < 1:
-            raise InputError(f"rand-{kept} keeps {kept} coordinates, but k must be from 1 to the dimension d")
+        if not (kept >= 1 and float(kept).is_integer()):
+            raise InputError(f"rand-{kept} was given, but k must be an integer from 1 to the dimension d")
         return cls(float(kept))
 
     @property
@@ -61,9 +61,11 @@ class RandK(Quantizer):
         return f"rand-{int(self.kept)}"
 
     def check(self, dim: int) -> None:
-        """k must be at most d."""
-        if self.kept > dim:
-            raise InputError(f"{self.name} keeps {int(self.kept)} coordinates, but vectors have {dim}: choose k from 1 to {dim}")
+        """k must be an integer, and at most d."""
+        if not (1 <= self.kept <= dim and float(self.kept).is_integer()):
+            raise InputError(
+                f"rand-{self.kept:.17g} was given, but vectors have {dim} coordinates: choose a whole k from 1 to {dim}"
+            )
 
     def quantize(self, vectors: jax.Array, measure: tuple[()], draws: Draws) -> jax.Array:
         """Return (d/k)·x on the chosen coordinates and zero elsewhere."""

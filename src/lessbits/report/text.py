@@ -35,11 +35,13 @@ def run_report(trace: Trace, network: Any) -> None:
         "result": last["message"],
         "problem": f"{settings['problem']}, {settings['nodes']} nodes, {settings['dim']} dimensions",
         "network": repr(network),
-        "method": f"{settings['method']} option {settings['option']}, {settings['messages']} messages, {settings['quantizer']}",
+        "method": f"{settings['method']} option {settings['option']}, "
+        f"{settings['messages']} messages, {settings['quantizer']}",
         "step sizes": f"θ = {settings['theta']:.4g}, η = {settings['eta']:.4g}, α = {settings['alpha']:.4g}",
         "error": f"{last['error']:.3e}   (mean of ‖x_i - x*‖²; consensus distance {last['consensus']:.1e})",
         "suboptimality": f"{last['suboptimality']:.3e}",
-        "bits per link": f"{human(last['bits_per_link'])}   (nominal; {human(last['total_bits'])} in all, {last['messages']} messages)",
+        "bits per link": f"{human(last['bits_per_link'])}   "
+        f"(nominal; {human(last['total_bits'])} in all, {last['messages']} messages)",
         "gradients": f"{last['gradient_evaluations']} of single samples, {last['epochs']:.4g} epochs",
         "time": f"{last['seconds']:.3g} s, and {trace.compile_seconds:.3g} s to compile",
     }
@@ -77,8 +79,10 @@ def theory_report(facts: dict[str, Any]) -> None:
             f"{row['practical_theta']:.4g}",
         )
     console.print(table)
-    console.print(f"Each iteration shrinks the Lyapunov function by 1 - ρ on average; option C stops near a squared error "
-                  f"of at most {facts['options']['C']['noise_floor']:.2g}.", soft_wrap=True)  # fmt: skip
+    floor = facts["options"]["C"]["noise_floor"]
+    console.print("Each iteration shrinks the Lyapunov function by 1 - ρ on average.", soft_wrap=True)
+    if floor:
+        console.print(f"Option C stops at a squared error of at most {floor:.2g}.", soft_wrap=True)
 
 
 def advice_report(advice: dict[str, Any]) -> None:
@@ -108,7 +112,9 @@ def advice_report(advice: dict[str, Any]) -> None:
             f"{row['iterations_at_most']:.2f} × exact",
         )
     console.print(table)
-    console.print("The constant matters: the last column is what tuned runs on ring and star showed; half of ω halves the excess.")
+    console.print(
+        "The constant matters: the last column is what tuned runs on ring and star showed; half of ω halves the excess."
+    )
 
 
 def headline_table(name: str, rows: list[dict[str, Any]]) -> None:

@@ -108,12 +108,16 @@ def build_problem(settings: Settings) -> Problem:
         raise InputError(f"dim is {dim}, but a vector has at least one coordinate")
     if settings.problem == "consensus":
         if settings.data is not None:
-            raise InputError("consensus takes no data: it averages random vectors; choose logistic, softmax or least-squares")
+            raise InputError(
+                "consensus takes no data: it averages random vectors; choose logistic, softmax or least-squares"
+            )
         return Consensus.random(nodes, dim, seed)
     if settings.data is None:
         if settings.problem == "least-squares":
             return LeastSquares.random(nodes, dim, settings.samples, settings.condition, seed)
-        raise InputError(f"{settings.problem} needs data: give --data a libsvm file or a name such as breast-cancer or w1a")
+        raise InputError(
+            f"{settings.problem} needs data: give --data a libsvm file or a name such as breast-cancer or w1a"
+        )
     samples = load_samples(settings.data, settings.features)
     if settings.normalize:
         samples = samples.normalized_rows()

@@ -1,0 +1,273 @@
+"""Algorithm 1: against a plain NumPy version, its invariants, and where its options coincide."""
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference import run_reference
+
+from lessbits import (
+    Consensus,
+    Custom,
+    InputError,
+    LeastSquares,
+    PrimalDual,
+    Start,
+    make_network,
+    make_quantizer,
+    primal_dual,
+    pytree,
+    simulate,
+)
+from lessbits.randomness import Step, Stream, draws, make_seed
+
+NODES, DIM = 8, 6
+QUANTIZERS = ["exact", "dit-3", "rand-2", "ternary", "natural", "rand-3+dit-3"]
+MESSAGES = ["independent", "broadcast"]
+
+
+@pytree
+class DualSum:
+    """Largest entry of Σ_i z_i, and of Σ_i g_i, which must stay zero to rounding."""
+
+    def __call__(self, state, problem):
+        total = jnp.max(jnp.abs(state.z.sum(0)))
+        return jnp.maximum(total, jnp.max(jnp.abs(state.memory.g.sum(0)))) if state.memory else total
+
+
+@pytree
+class Spy:
+    """One entry of the state, so that a trace shows all of them."""
+
+    node: int
+    coordinate: int
+
+    def __call__(self, state, problem):
+        return state.z[self.node, self.coordinate]
+
+
+def make(quantizer, theta=0.3, eta=0.7, dim=DIM, **options):
+    return PrimalDual.make(make_quantizer(quantizer, dim), theta, eta, dim=dim, **options)
+
+
+def quantize_as(method, seed):
+    """One vector at a time, with the random numbers that the method draws for a link or a memory."""
+
+    @partial(jax.jit, static_argnames="stream")
+    def one(k, number, vector, stream):
+        return method.quantizer(vector[None], draws(Step(make_seed(seed), k), number[None], stream))[0]
+
+    def quantize(k, kind, number, vector):
+        stream = Stream.DUAL if kind == "link" else Stream.MEMORY
+        return np.asarray(one(np.uint32(k), np.int32(number), vector, stream))
+
+    return quantize
+
+
+def test_exact_messages_equal_the_plain_primal_dual_gradient_method():
+    problem = LeastSquares.random(NODES, DIM, condition=5.0)
+    network = make_network("erdos-renyi:0.5", NODES, seed=3)
+    method = make("exact")
+    history = run_reference(network, lambda k, x: np.asarray(problem.gradient(x)), np.zeros((NODES, DIM)), 200, 0.3, 0.7)
+    trace = simulate(problem, network, method, 200, measures={"z": Spy(2, 1)}, record_every=1)
+    np.testing.assert_allclose(trace.x, history[-1][0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(trace["z"][1:], [z[2, 1] for _, z in history], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("quantizer", QUANTIZERS[1:])
+@pytest.mark.parametrize("network", ["star", "ring"])
+def test_independent_messages_equal_the_algorithm_with_all_memories_held(quantizer, network):
+    """The running g_i = Σ w_ij (h_i - h_j) and decoded increments are the paper's lines 13 to 18."""
+    problem = LeastSquares.random(NODES, DIM, condition=5.0)
+    network = make_network(network, NODES)
+    method = make(quantizer, theta=0.05)
+    random = np.random.default_rng(0)
+    start = Start(*(random.normal(size=(NODES, DIM)) for _ in range(3)))
+    start = start._replace(z=start.z - start.z.mean(0))
+
+    history = run_reference(
+        network,
+        lambda k, x: np.asarray(problem.gradient(x)),
+        start.x,
+        25,
+        0.05,
+        0.7,
+        method.alpha,
+        quantize_as(method, seed=5),
+        start.z,
+        start.h,
+    )
+    trace = simulate(problem, network, method, 25, seed=5, start=start, measures={"z": Spy(0, 1)}, record_every=1)
+    np.testing.assert_allclose(trace.x, history[-1][0], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(trace["z"][1:], [z[0, 1] for _, z in history], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("quantizer", QUANTIZERS)
+@pytest.mark.parametrize("messages", MESSAGES)
+def test_options_a_and_b_are_the_same_on_consensus_with_eta_one(quantizer, messages):
+    problem, network = Consensus.random(NODES, DIM), make_network("ring", NODES)
+    a, b = (
+        simulate(problem, network, make(quantizer, 0.1, 1.0, option=option, messages=messages), 60, record_every=1)
+        for option in "AB"
+    )
+    np.testing.assert_allclose(a.x, b.x, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(a["error"][1:], b["error"][1:], rtol=1e-10)
+
+
+@pytest.mark.parametrize("option", "BCD")
+def test_full_batches_make_the_stochastic_options_equal_to_b_on_one_sample_nodes(option):
+    """With one sample a node there is nothing random to choose, so B, C and D are one method."""
+    data = {"c": np.random.default_rng(1).normal(size=(NODES, 1, DIM))}
+    problem = Custom.make(lambda x, s: 0.5 * ((x - s["c"]) ** 2).sum() + (x**4).sum(), data, DIM)
+    network = make_network("ring", NODES)
+    expected = simulate(problem, network, make("dit-4", 0.1, 0.1), 50)
+    found = simulate(problem, network, make("dit-4", 0.1, 0.1, option=option), 50)
+    np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-12)
+
+
+LONG_RUNS = [("B", quantizer, messages) for quantizer in QUANTIZERS for messages in MESSAGES]
+LONG_RUNS += [(option, "dit-3", messages) for option in "ACD" for messages in MESSAGES]
+
+
+@pytest.mark.parametrize(("option", "quantizer", "messages"), LONG_RUNS)
+def test_dual_variables_sum_to_zero_for_50_000_iterations_in_float32(option, quantizer, messages, in_float32):
+    problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("ring", NODES)
+    method = make(quantizer, 0.02, 0.3 if option in "AB" else 0.05, option=option, messages=messages)
+    trace = simulate(problem, network, method, 50_000, record_every=500, measures={"sum": DualSum()})
+    assert not trace.diverged
+    drift = trace["sum"]
+    size = np.abs(np.asarray(problem.gradient(jnp.asarray(np.broadcast_to(problem.solution, (NODES, DIM)))))).max()
+    ulp = size * np.finfo(np.float32).eps
+    if option == "C":
+        # Its noise never dies, so rounding goes on: far below the noise floor, but not flat (docs/numerics.md).
+        assert drift.max() < 5e-3 * size
+    else:
+        # Rounding adds up while the run converges, in some thousand iterations; then it must stop growing.
+        assert drift.max() < 1000 * ulp
+        assert drift[-20:].max() < drift[20:40].max() + 4 * ulp
+    # The run got somewhere: the sum is not zero because nothing happened.
+    assert trace["error"][-1] < (1 if option == "C" else 1e-9) * trace["error"][0]
+
+
+@pytest.mark.parametrize("option", "ABD")
+@pytest.mark.parametrize("messages", MESSAGES)
+@pytest.mark.parametrize("quantizer", QUANTIZERS[1:])
+def test_the_solution_is_a_fixed_point(option, messages, quantizer):
+    problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("star", NODES)
+    everywhere = np.broadcast_to(problem.solution, (NODES, DIM))
+    start = Start(everywhere, np.asarray(problem.gradient(jnp.asarray(everywhere))), everywhere)
+    trace = simulate(
+        problem, network, make(quantizer, option=option, messages=messages), 20, start=start, record_every=1
+    )
+    assert trace["error"].max() < 1e-24
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+@pytest.mark.parametrize("option", "ABD")
+def test_any_start_with_dual_sum_zero_leads_to_the_solution(option, messages):
+    problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("complete", NODES)
+    random = np.random.default_rng(2)
+    x, z, h = (10 * random.normal(size=(NODES, DIM)) for _ in range(3))
+    method = primal_dual(problem, network, "dit-4", option=option, messages=messages)
+    trace = simulate(problem, network, method, 6000, until=1e-16, start=Start(x, z - z.mean(0), h))
+    assert trace.converged
+
+
+def test_a_dual_start_that_does_not_sum_to_zero_leads_elsewhere():
+    """The invariant is not decoration."""
+    problem, network = Consensus.random(NODES, DIM), make_network("complete", NODES)
+    start = Start(z=np.ones((NODES, DIM)))
+    assert simulate(problem, network, make("exact", 1.0, 1.0), 500, start=start)["error"][-1] > 0.1
+
+
+def test_option_d_counts_both_sample_gradients_and_its_refreshes():
+    problem, network = LeastSquares.random(NODES, 4, samples=20), make_network("ring", NODES)
+    method = make("dit-3", 0.01, 0.05, dim=4, option="D", batch_size=2)
+    trace = simulate(problem, network, method, 4000, record_every=1)
+    work = np.diff(trace["gradient_evaluations"])
+    assert work[0] >= NODES * (2 * 2 + 20) and np.all((work - NODES * 4) % 20 == 0)
+    refreshes = (work[1:] - NODES * 4) / 20
+    expected = NODES * 2 / 20  # the coin falls with probability b/m
+    assert abs(refreshes.mean() - expected) < 5 * np.sqrt(expected / len(refreshes))
+    assert trace["epochs"][-1] == trace["gradient_evaluations"][-1] / (NODES * 20)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_option_c_takes_a_batch_an_iteration(batch_size):
+    problem, network = LeastSquares.random(NODES, 4, samples=20), make_network("ring", NODES)
+    trace = simulate(problem, network, make("dit-3", 0.01, 0.05, dim=4, option="C", batch_size=batch_size), 10)
+    assert trace["gradient_evaluations"][-1] == 10 * NODES * batch_size
+
+
+def test_anchor_gradients_of_few_nodes_equal_those_of_all():
+    """Option D refreshes node by node, or all at once if many coins fall; both must give the same run."""
+    problem, network = LeastSquares.random(NODES, 4, samples=4), make_network("ring", NODES)
+    few = make("dit-3", 0.01, 0.05, dim=4, option="D", batch_size=1)  # a quarter of the coins fall
+    trace = simulate(problem, network, few, 300)
+    plain = _option_d_in_numpy(problem, network, few, 300)
+    np.testing.assert_allclose(trace.x, plain, rtol=0, atol=1e-10)
+
+
+def _option_d_in_numpy(problem, network, method, iterations):
+    x = np.zeros((NODES, 4))
+    anchor = x.copy()
+    local_nodes = jnp.arange(NODES)
+
+    @jax.jit
+    def estimate(k, x, anchor):
+        step = Step(make_seed(0), k)
+        samples = problem.draw_samples(draws(step, local_nodes, Stream.SAMPLE), 1)
+        gap = problem.sample_gradient(x, samples) - problem.sample_gradient(anchor, samples)
+        return gap + problem.gradient(anchor), draws(step, local_nodes, Stream.COIN).uniform(1, jnp.float64)
+
+    def gradient(k, x):
+        nonlocal anchor
+        found, coin = estimate(np.uint32(k), x, anchor)
+        anchor = np.where(np.asarray(coin) < 0.25, x, anchor)
+        return np.asarray(found)
+
+    quantize = quantize_as(method, seed=0)
+    return run_reference(network, gradient, x, iterations, method.theta, method.eta, method.alpha, quantize)[-1][0]
+
+
+def test_nominal_bits_count_two_messages_a_link_or_one():
+    problem, network = Consensus.random(NODES, DIM), make_network("star", NODES)
+    bits = make_quantizer("dit-3", DIM).bits(DIM)
+    for messages, count in (("independent", 2), ("broadcast", 1)):
+        trace = simulate(problem, network, make("dit-3", 0.1, 1.0, messages=messages), 7)
+        assert trace["bits_per_link"][-1] == 7 * count * bits
+        assert trace["total_bits"][-1] == 7 * count * bits * network.links
+        assert trace["messages"][-1] == 7 * count * network.links
+    exact = simulate(problem, network, make("exact", 0.1, 1.0), 7)
+    assert exact["bits_per_link"][-1] == 7 * 32 * DIM
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"theta": 0.0}, "theta is 0"),
+        ({"theta": float("nan")}, "theta is nan"),
+        ({"eta": -1.0}, "eta is -1"),
+        ({"alpha": 0.0}, "alpha is 0"),
+        ({"option": "E"}, "unknown option 'E'"),
+        ({"messages": "broadcst"}, "did you mean 'broadcast'"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"quantizer": "top-2"}, "biased"),
+    ],
+)
+def test_mistakes_get_one_line(changes, says):
+    settings = {"quantizer": "dit-3", "theta": 0.1, "eta": 0.1, **changes}
+    quantizer = make_quantizer(settings.pop("quantizer"), DIM)
+    with pytest.raises(InputError, match=says) as error:
+        PrimalDual.make(quantizer, dim=DIM, **settings)
+    assert "\n" not in str(error.value)
+
+
+def test_step_sizes_are_leaves_and_the_rest_is_structure():
+    method = make("dit-3")
+    other = dataclasses.replace(method, theta=9.0, eta=8.0, alpha=7.0)
+    assert jax.tree.structure(method) == jax.tree.structure(other)
+    assert jax.tree.structure(method) != jax.tree.structure(make("dit-3", option="C"))

@@ -1,0 +1,106 @@
+"""Sums in one fixed order: right for every length, and the same bits in any company."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lessbits.summation import add_pairwise, squared_norms, sum_pairwise
+
+
+def numbers(*shape: int, dtype=np.float64) -> np.ndarray:
+    """Numbers of many magnitudes and both signs."""
+    generator = np.random.default_rng(sum(shape))
+    return (generator.normal(size=shape) * 10.0 ** generator.integers(-6, 6, shape)).astype(dtype)
+
+
+def rounding(terms: np.ndarray, axis: int) -> np.ndarray:
+    """A pairwise tree rounds at most ⌈log2 n⌉ + 1 times on the way of each term."""
+    levels = math.ceil(math.log2(max(terms.shape[axis], 2))) + 1
+    return levels * np.finfo(terms.dtype).eps * np.abs(terms).sum(axis=axis, dtype=np.float64)
+
+
+def exact_sum(terms: np.ndarray, axis: int) -> np.ndarray:
+    return np.apply_along_axis(lambda line: math.fsum(line.tolist()), axis, terms.astype(np.float64))
+
+
+def test_sum_pairwise_is_right_for_every_length() -> None:
+    """The second row holds integers: a term left out or counted twice cannot hide in rounding."""
+    terms = np.stack([numbers(300), np.arange(1.0, 301.0) ** 2])
+    lengths = [*range(40), 63, 64, 65, 100, 127, 128, 129, 250, 255, 256, 257, 299, 300]
+    sums = jax.jit(lambda array: [sum_pairwise(array[:, :length]) for length in lengths])(terms)
+    for length, total in zip(lengths, sums, strict=True):
+        assert total.shape == (2,)
+        assert abs(float(total[0]) - math.fsum(terms[0, :length])) <= rounding(terms[0, :length], -1)
+        assert float(total[1]) == length * (length + 1) * (2 * length + 1) / 6
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sum_pairwise_takes_any_axis(axis: int, dtype) -> None:
+    terms = numbers(5, 7, 9, dtype=dtype)
+    total = np.asarray(jax.jit(sum_pairwise, static_argnames="axis")(terms, axis=axis))
+    assert total.dtype == dtype
+    assert total.shape == terms.sum(axis=axis).shape
+    assert (np.abs(total - exact_sum(terms, axis)) <= rounding(terms, axis)).all()
+
+
+def test_sum_pairwise_of_nothing_is_zero() -> None:
+    assert sum_pairwise(jnp.zeros((4, 0))).tolist() == [0.0] * 4
+    assert sum_pairwise(jnp.zeros((0, 3)), axis=0).tolist() == [0.0] * 3
+    assert sum_pairwise(jnp.zeros((0, 3))).shape == (0,)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 13, 64, 99])
+def test_add_pairwise_is_right_for_every_count(count: int) -> None:
+    terms = numbers(count, 4, 2)
+    total = np.asarray(jax.jit(add_pairwise)(list(terms)))
+    assert total.shape == (4, 2)
+    assert (np.abs(total - exact_sum(terms, 0)) <= rounding(terms, 0)).all()
+    integers = [jnp.asarray(2.0**bit) for bit in range(min(count, 50))]
+    assert float(add_pairwise(integers)) == 2.0 ** len(integers) - 1, "each term once"
+
+
+def test_pairwise_rounds_less_than_one_after_the_other() -> None:
+    terms = np.full(4096, 0.1, np.float32)
+    truth = math.fsum(terms.tolist())
+    one_after_the_other = np.float32(0)
+    for term in terms:
+        one_after_the_other += term
+    assert abs(float(jax.jit(sum_pairwise)(terms)) - truth) < 1e-2 * abs(float(one_after_the_other) - truth)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 7, 250])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_squared_norms_are_right(length: int, dtype) -> None:
+    vectors = numbers(6, length, dtype=dtype)
+    squares = vectors.astype(np.float64) ** 2
+    found = np.asarray(jax.jit(squared_norms)(vectors))
+    assert found.dtype == dtype
+    levels = math.ceil(math.log2(max(length, 2))) + 2
+    assert (np.abs(found - exact_sum(squares, -1)) <= levels * np.finfo(dtype).eps * squares.sum(-1)).all()
+
+
+@pytest.mark.parametrize("length", [2, 5, 6, 7, 250])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bits_do_not_depend_on_the_number_of_rows(length: int, dtype) -> None:
+    """What lets 4 ranks with 25 nodes each repeat 1 rank with 100, bit for bit.
+
+    Lengths from 5 to 7 catch fused multiplications and additions.
+    """
+    vectors = np.random.default_rng(0).normal(size=(100, length)).astype(dtype)
+    compiled = jax.jit(lambda array: (squared_norms(array), sum_pairwise(array)))
+    norms, sums = map(np.asarray, compiled(vectors))
+    for rows in (slice(57, 58), slice(10, 13), slice(0, 50), slice(3, 100)):
+        some_norms, some_sums = compiled(vectors[rows])
+        assert np.array_equal(some_norms, norms[rows])
+        assert np.array_equal(some_sums, sums[rows])
+
+
+def test_bits_do_not_depend_on_the_number_of_rows_when_terms_are_added() -> None:
+    terms = [jnp.asarray(numbers(100, 30)) * factor for factor in range(1, 8)]
+    everyone = np.asarray(jax.jit(add_pairwise)(terms))
+    for rows in (slice(0, 1), slice(10, 13)):
+        assert np.array_equal(jax.jit(add_pairwise)([term[rows] for term in terms]), everyone[rows])
