@@ -58,6 +58,7 @@ _HOME = {
     "simulate": "engines.simulate",
     "split_samples": "problems",
     "static": "pytrees",
+    "theory": "theory",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
@@ -66,7 +67,8 @@ __all__ = ["__version__", *sorted(_HOME)]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'lessbits' has no attribute {name!r}")
-    value = getattr(import_module(f"lessbits.{_HOME[name]}"), name)
+    home = import_module(f"lessbits.{_HOME[name]}")
+    value = home if name == _HOME[name] else getattr(home, name)  # `theory` is a module
     globals()[name] = value
     return value
 
@@ -76,6 +78,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from lessbits import theory
     from lessbits.engines.scoring import Lyapunov
     from lessbits.engines.simulate import simulate
     from lessbits.engines.trace import LinkModel, Trace

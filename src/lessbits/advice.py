@@ -12,6 +12,8 @@ from lessbits.quantizers import Exact, Quantizer, make_quantizer
 from lessbits.settings import Settings
 from lessbits.stepsizes import theory_setting
 
+ROUNDING = 1e-9
+
 
 def _setting(settings: Settings, problem: Problem, network: Network, quantizer: Quantizer) -> theory.Setting:
     return theory_setting(problem, network, quantizer, settings.option, settings.messages, settings.batch_size)
@@ -38,7 +40,7 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
         }
     setting = _setting(settings.updated(option="B"), problem, network, quantizer)
     return {
-        "network": repr(network),
+        "network": describe_network(network),
         "lambda_max": network.lambda_max,
         "lambda_min": network.lambda_min,
         "rho": network.rho,
@@ -57,54 +59,69 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
 def advise(settings: Settings) -> dict[str, Any]:
     """Return the largest ω that is free here, and the shortest messages of each kind within it."""
     problem, network, settings = build_parts(settings)
+    if problem.convexity <= 0:
+        raise InputError(
+            "advice on compression needs strongly convex losses, but μ = 0 here: add regularization above 0"
+        )
     setting = _setting(settings.updated(option="B"), problem, network, Exact())
     free = theory.free_omega(setting)
-    exact = Exact().bits(problem.dim)
-    choices = []
-    for family, quantizer in (("rand-K", _sparsest(free, problem.dim)), ("dit-K", _coarsest(free, problem.dim))):
-        if quantizer is None:
-            continue
-        chosen = make_quantizer(quantizer, problem.dim)
-        assert isinstance(chosen, Quantizer)
-        # Algorithm 1 sends two messages a link where the exact method sends one.
-        sent = (2 if settings.messages == "independent" else 1) * chosen.bits(problem.dim)
-        omega = chosen.omega(problem.dim)
-        slowdown = theory.noise_inflation(setting._replace(omega=omega), settings.messages)
-        choices.append(
-            {
-                "family": family,
-                "quantizer": quantizer,
-                "omega": omega,
-                "bits": sent,
-                "bits_saved": exact / sent,
-                "iterations_at_most": slowdown,
-            }
-        )
+    names = {"rand-K": _sparsest(free, problem.dim), "dit-K": _coarsest(free, problem.dim)}
     return {
-        "network": repr(network),
+        "network": describe_network(network),
         "rho": network.rho,
         "rho_inf": network.rho_inf,
         "network_bound": setting.rho / setting.rho_inf,
         "problem_bound": setting.condition_number * setting.rho,
         "condition_number": setting.condition_number,
         "free_omega": free,
-        "exact_bits": exact,
-        "choices": choices,
+        "exact_bits": Exact().bits(problem.dim),
+        "choices": [
+            {"family": family, **_choice(name, problem.dim, setting, settings.messages)}
+            for family, name in names.items()
+            if name is not None
+        ],
         "settings": settings.model_dump(),
     }
 
 
+def describe_network(network: Network) -> str:
+    """Describe a network in words."""
+    return (
+        f"{network.name}, {network.nodes} nodes, {network.edges} edges, degree at most {network.maximal_degree}, "
+        f"{network.weighting} weights up to {network.max_weight:.6g}"
+    )
+
+
+def _choice(name: str, dim: int, setting: theory.Setting, messages: str) -> dict[str, Any]:
+    """What a quantizer costs and saves."""
+    quantizer = make_quantizer(name, dim)
+    assert isinstance(quantizer, Quantizer)
+    # Algorithm 1 sends two messages a link where the exact method sends one.
+    sent = (2 if messages == "independent" else 1) * quantizer.bits(dim)
+    omega = quantizer.omega(dim)
+    saved = Exact().bits(dim) / sent
+    slowdown = theory.noise_inflation(setting._replace(omega=omega), messages)
+    return {
+        "quantizer": name,
+        "omega": omega,
+        "bits": sent,
+        "bits_saved": saved,  # in an iteration
+        "iterations_at_most": slowdown,  # times those of exact messages
+        "bits_saved_in_all": saved / slowdown,
+    }
+
+
 def _sparsest(omega: float, dim: int) -> str | None:
-    """rand-K with the smallest k such that d/k - 1 ≤ ω."""
-    kept = max(1, math.ceil(dim / (1 + omega)))
+    """rand-K with the smallest k such that d/k - 1 ≤ ω, up to rounding: the bound may be a whole number."""
+    kept = max(1, math.ceil(dim / (1 + omega) * (1 - ROUNDING)))
     return f"rand-{kept}" if kept < dim else None
 
 
 def _coarsest(omega: float, dim: int) -> str | None:
     """dit-K with the smallest k such that ω(dit-K) ≤ ω."""
-    for k in range(1, 18):
+    for k in range(1, 24):
         name = f"dit-{k}"
         quantizer = make_quantizer(name, dim)
-        if isinstance(quantizer, Quantizer) and quantizer.omega(dim) <= omega:
+        if isinstance(quantizer, Quantizer) and quantizer.omega(dim) <= omega * (1 + ROUNDING):
             return name
     return None

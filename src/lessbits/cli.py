@@ -1,7 +1,9 @@
 """The command `lessbits`. Nothing heavy is imported until a command runs, so that --help answers at once."""
 
 import inspect
+import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +16,10 @@ from lessbits.settings import Settings
 from lessbits.version import __version__
 
 app = typer.Typer(
-    add_completion=True,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Decentralized optimization with compressed communication: simulate it, and send fewer bits.",
+    epilog="Start with lessbits demo, and go on with lessbits run --help.",
 )
 
 
@@ -42,8 +43,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     for name, info in Settings.model_fields.items():
         group = info.json_schema_extra["group"] if isinstance(info.json_schema_extra, dict) else "Settings"
         kind: Any = {"stepsizes": str, "precision": int}.get(name, info.annotation)  # choices are checked by Settings
-        shown = info.description if info.default is None else f"{info.description} [{info.default}]"
-        option = typer.Option(help=shown, rich_help_panel=str(group), show_default=False)
+        option = typer.Option(help=info.description, rich_help_panel=str(group), show_default=False)
         annotation = Annotated[kind | None, option]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
     call.__signature__ = inspect.Signature(parameters + own)  # type: ignore[attr-defined]
@@ -51,11 +51,20 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-_FILE = typer.Argument(help="TOML file of settings; flags win over it.", show_default=False)
+_FILE = typer.Argument(
+    help="TOML file of settings, named as the flags are with _ for -; flags win over it.",
+    metavar="SETTINGS.toml",
+    show_default=False,
+)
 
 
 def _output(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False)
+
+
+def _examples(*lines: str) -> str:
+    """End a command's help with examples, a paragraph each, so that none is joined with the next."""
+    return "\n\n".join(["Examples:", *lines])
 
 
 Quiet = Annotated[bool, _output("Show no progress bar.", "--quiet", "-q")]
@@ -63,13 +72,25 @@ Json = Annotated[str | None, _output("Write one JSON object to this file; - prin
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
     if version:
         print(f"lessbits {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
-@app.command()
+@app.command(
+    epilog=_examples(
+        "lessbits run --network star --nodes 100 --quantizer dit-2 --theta 1.58 --eta 1 --until 1e-3",
+        "lessbits run --problem logistic --data breast-cancer --normalize --option D --stepsizes practical",
+        "lessbits run --network ring --write-toml ring.toml --json ring.json",
+        "lessbits run ring.toml --seed 1",
+    )
+)
 @with_settings
 def run(
     settings: Settings,
@@ -83,12 +104,13 @@ def run(
 ) -> None:
     """Run a method on a problem over a network, and say how many bits it took.
 
-    Example: lessbits run --network star --nodes 100 --quantizer dit-2 --theta 1.58 --eta 1 --until 1e-3
+    Every setting has a default or is chosen; the output says which. A run that diverges ends with status 1.
     """
-    _check_writable(solution, save, write_toml, None if json_file in (None, "-") else Path(str(json_file)))
+    _check_writable(solution, save, write_toml, _path(json_file))
     _set_precision(settings)
     import numpy as np
 
+    from lessbits.advice import describe_network
     from lessbits.experiment import build
     from lessbits.report.text import run_report
 
@@ -101,19 +123,22 @@ def run(
         trace.save(save)
     if write_toml:
         write_toml.write_text(experiment.settings.to_toml(), encoding="utf-8")
-    _show(trace.summary(), json_file, lambda: run_report(trace, experiment.network))
+    _show(trace.summary(), json_file, lambda: run_report(trace, describe_network(experiment.network)))
     if trace.diverged:
         _complain(trace.message)
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(
+    epilog=_examples(
+        "lessbits theory --network ring --nodes 100 --quantizer dit-2",
+        "lessbits theory --problem logistic --data breast-cancer --nodes 8 --network star --quantizer rand-10",
+    )
+)
 @with_settings
 def theory(settings: Settings, json_file: Json = None) -> None:
-    """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer.
-
-    Example: lessbits theory --problem logistic --data breast-cancer --nodes 8 --network star --quantizer rand-10
-    """
+    """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer."""
+    _check_writable(_path(json_file))
     _set_precision(settings)
     from lessbits.advice import describe_theory
     from lessbits.report.text import theory_report
@@ -122,13 +147,16 @@ def theory(settings: Settings, json_file: Json = None) -> None:
     _show(facts, json_file, lambda: theory_report(facts))
 
 
-@app.command()
+@app.command(
+    epilog=_examples(
+        "lessbits advise --network star --nodes 100",
+        "lessbits advise --problem logistic --data breast-cancer --normalize --nodes 8 --network torus:2x4",
+    )
+)
 @with_settings
 def advise(settings: Settings, json_file: Json = None) -> None:
-    """Say how far this network and problem can be compressed without needing more iterations, and with which quantizer.
-
-    Example: lessbits advise --network star --nodes 100
-    """
+    """Say how far messages can be compressed before more iterations are needed, and with which quantizer."""
+    _check_writable(_path(json_file))
     _set_precision(settings)
     from lessbits.advice import advise as give_advice
     from lessbits.report.text import advice_report
@@ -155,19 +183,30 @@ def _set_precision(settings: Settings) -> None:
     jax.config.update("jax_enable_x64", settings.precision == 64)
 
 
+def _path(json_file: str | None) -> Path | None:
+    return None if json_file in (None, "-") else Path(str(json_file))
+
+
 def _check_writable(*files: Path | None) -> None:
     """Refuse before a long run, not after it."""
-    for file in files:
-        if file and not file.parent.is_dir():
-            raise InputError(f"{file} cannot be written: there is no folder {file.parent}")
+    given = [file for file in files if file is not None]
+    for file in given:
+        if not file.parent.is_dir():
+            raise InputError(f"{file} cannot be written: there is no folder {file.parent}; make it first")
+        if file.is_dir():
+            raise InputError(f"{file} cannot be written: it is a folder; name a file in it")
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise InputError(f"{file} cannot be written: you have no right to; name another file")
+        if given.count(file) > 1:
+            raise InputError(f"{file} is named for two outputs: give each its own file")
 
 
 def _show(result: dict[str, Any], json_file: str | None, text: Callable[[], None]) -> None:
-    content = None if json_file is None else json.dumps(_finite(result), indent=2, ensure_ascii=False)
+    content = json.dumps(_finite(result), indent=2, allow_nan=False)  # in ASCII, whatever the terminal speaks
     if json_file == "-":
         print(content)
         return
-    if content is not None and json_file is not None:
+    if json_file is not None:
         Path(json_file).write_text(content + "\n", encoding="utf-8")
     text()
 
@@ -187,14 +226,20 @@ def _complain(message: str) -> None:
 
 def main() -> None:
     """Run the command line: mistakes get one line and status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show θ gets ?, not a traceback
     try:
-        status = typer.main.get_command(app)(standalone_mode=False)
+        status = typer.main.get_command(app)(prog_name="lessbits", standalone_mode=False)
     except InputError as error:
         _complain(str(error))
         status = 2
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):  # the option parser turns the first into the second
         _complain("interrupted")
         status = 130
+    except MemoryError as error:
+        _complain(f"this needs more memory than there is ({error}): take fewer nodes, dimensions or samples")
+        status = 2
     except OSError as error:
         _complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
         status = 2

@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from lessbits.engines.simulate import simulate
 from lessbits.engines.trace import LinkModel, Trace
 from lessbits.errors import InputError, check_name
-from lessbits.methods.primal_dual import OPTIONS, PrimalDual
+from lessbits.methods.primal_dual import MESSAGES, OPTIONS, PrimalDual
 from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import (
     Consensus,
     LeastSquares,
     Logistic,
     Problem,
-    Samples,
     Softmax,
     load_samples,
     split_samples,
@@ -24,6 +25,8 @@ PROBLEMS = ("consensus", "least-squares", "logistic", "softmax")
 METHODS = ("primal-dual",)
 DEFAULT_NODES = 16
 DEFAULT_DIM = 250
+MOST_RECORDS = 10_000
+GOALS = ("error", "suboptimality", "consensus")
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ class Experiment:
         settings = self.settings
         clock = None
         if settings.latency is not None or settings.bandwidth is not None:
-            clock = LinkModel(settings.latency or 0.0, settings.bandwidth or float("inf"))
+            clock = LinkModel(
+                0.0 if settings.latency is None else settings.latency,
+                float("inf") if settings.bandwidth is None else settings.bandwidth,
+            )
         trace = simulate(
             self.problem,
             self.network,
@@ -59,6 +65,7 @@ class Experiment:
 def build(settings: Settings) -> Experiment:
     """Make everything that a run needs, and resolve every setting."""
     problem, network, settings = build_parts(settings)
+    _check_method(problem, settings)
     method = primal_dual(
         problem,
         network,
@@ -73,14 +80,39 @@ def build(settings: Settings) -> Experiment:
         target=settings.until if settings.goal == "error" else None,
         seed=settings.seed,
     )
-    resolved = settings.updated(theta=method.theta, eta=method.eta, alpha=method.alpha)
+    resolved = settings.updated(
+        theta=method.theta,
+        eta=method.eta,
+        alpha=method.alpha,
+        record_every=settings.record_every or max(1, settings.iterations // MOST_RECORDS),
+    )
     return Experiment(resolved, problem, network, method)
+
+
+def _check_method(problem: Problem, settings: Settings) -> None:
+    """Refuse what the method cannot do with this problem."""
+    largest = int(np.max(np.asarray(problem.counts)))
+    if settings.option in ("C", "D") and settings.batch_size > largest:
+        raise InputError(
+            f"batch_size is {settings.batch_size}, but no node has more than {largest} samples: "
+            "take a smaller one, or option B, which uses all"
+        )
+    if settings.option == "A" and problem.convexity <= 0:
+        raise InputError(
+            "option A needs strongly convex losses, but μ = 0 here: add regularization above 0, or take option B"
+        )
 
 
 def build_parts(settings: Settings) -> tuple[Problem, Network, Settings]:
     """Make the problem and the network, and resolve the settings that they decide."""
-    check_name("method", settings.method, METHODS)
-    check_name("option", settings.option, OPTIONS)
+    for kind, given, allowed in (
+        ("problem", settings.problem, PROBLEMS),
+        ("method", settings.method, METHODS),
+        ("option", settings.option, OPTIONS),
+        ("messages", settings.messages, MESSAGES),
+        ("goal", settings.goal, GOALS),
+    ):
+        check_name(kind, given, allowed)
     seed = settings.seed
     settings = settings.updated(
         problem_seed=seed if settings.problem_seed is None else settings.problem_seed,
@@ -90,45 +122,51 @@ def build_parts(settings: Settings) -> tuple[Problem, Network, Settings]:
     if nodes is None and settings.network.split(":")[0] in NETWORK_NAMES and not settings.network.startswith("torus:"):
         nodes = DEFAULT_NODES
     network = make_network(settings.network, nodes, settings.weights, settings.network_seed or 0)
-    settings = settings.updated(nodes=network.nodes)
-    problem = build_problem(settings)
-    settings = settings.updated(dim=problem.dim)
-    if hasattr(problem, "regularization"):
-        settings = settings.updated(regularization=float(problem.regularization[0]))
-    return problem, network, settings
+    settings = settings.updated(nodes=network.nodes, weights=network.weighting)
+    problem, settings = _random(settings) if settings.data is None else _from_data(settings, settings.data)
+    if settings.dim not in (None, problem.dim):
+        raise InputError(f"dim is {settings.dim}, but the data make it {problem.dim}: leave dim out")
+    return problem, network, settings.updated(dim=problem.dim)
 
 
-def build_problem(settings: Settings) -> Problem:
-    """Make the problem, random or from data."""
-    check_name("problem", settings.problem, PROBLEMS)
-    nodes = DEFAULT_NODES if settings.nodes is None else settings.nodes
-    seed = settings.problem_seed or 0
-    dim = DEFAULT_DIM if settings.dim is None else settings.dim
-    if dim < 1:
-        raise InputError(f"dim is {dim}, but a vector has at least one coordinate")
-    if settings.problem == "consensus":
-        if settings.data is not None:
-            raise InputError(
-                "consensus takes no data: it averages random vectors; choose logistic, softmax or least-squares"
-            )
-        return Consensus.random(nodes, dim, seed)
-    if settings.data is None:
-        if settings.problem == "least-squares":
-            return LeastSquares.random(nodes, dim, settings.samples, settings.condition, seed)
+def _random(settings: Settings) -> tuple[Problem, Settings]:
+    """Draw a problem."""
+    if settings.problem not in ("consensus", "least-squares"):
         raise InputError(
             f"{settings.problem} needs data: give --data a libsvm file or a name such as breast-cancer or w1a"
         )
-    samples = load_samples(settings.data, settings.features)
+    if settings.regularization:
+        raise InputError(
+            f"regularization is {settings.regularization:g}, but a random {settings.problem} problem has none: "
+            "leave it out, or give data"
+        )
+    nodes, seed = settings.nodes or DEFAULT_NODES, settings.problem_seed or 0
+    dim = settings.dim or DEFAULT_DIM
+    if settings.problem == "consensus":
+        return Consensus.random(nodes, dim, seed), settings
+    samples = dim if settings.samples is None else settings.samples
+    settings = settings.updated(samples=samples, regularization=0.0)
+    return LeastSquares.random(nodes, dim, samples, settings.condition, seed), settings
+
+
+def _from_data(settings: Settings, data: str) -> tuple[Problem, Settings]:
+    """Load samples and deal them to the nodes."""
+    if settings.problem == "consensus":
+        raise InputError(
+            "consensus takes no data: it averages random vectors; choose logistic, softmax or least-squares"
+        )
+    samples = load_samples(data, settings.features)
+    settings = settings.updated(features=samples.dim)
     if settings.normalize:
         samples = samples.normalized_rows()
-    return _from_samples(settings, samples, nodes, seed)
-
-
-def _from_samples(settings: Settings, samples: Samples, nodes: int, seed: int) -> Problem:
-    parts = split_samples(samples, nodes, settings.split, seed)
+    parts = split_samples(samples, settings.nodes or DEFAULT_NODES, settings.split, settings.problem_seed or 0)
+    given = settings.regularization
+    problem: LeastSquares | Logistic | Softmax
     if settings.problem == "least-squares":
-        return LeastSquares.from_samples(samples, parts, samples.labels, settings.regularization)
-    if settings.problem == "logistic":
-        return Logistic.from_samples(samples, parts, samples.binary_labels(), settings.regularization)
-    labels, classes = samples.class_labels()
-    return Softmax.from_samples(samples, parts, labels, classes, settings.regularization)
+        problem = LeastSquares.from_samples(samples, parts, samples.labels, given)
+    elif settings.problem == "logistic":
+        problem = Logistic.from_samples(samples, parts, samples.binary_labels(), given)
+    else:
+        labels, classes = samples.class_labels()
+        problem = Softmax.from_samples(samples, parts, labels, classes, given)
+    return problem, settings.updated(regularization=float(problem.regularization[0]) if given is None else given)

@@ -1,69 +1,91 @@
 """Everything that a run can be told, as flags or as a TOML file: one list of names for both."""
 
+import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lessbits.errors import InputError, check_name
 
+LARGEST_SEED = 2**64 - 1
+LARGEST_NETWORK = 10**7
+LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
 
-def _setting(default: Any, group: str, text: str) -> Any:
-    return Field(default, description=text, json_schema_extra={"group": group})
+
+def _setting(default: Any, group: str, text: str, chosen: str | None = None, **limits: Any) -> Any:
+    """Describe a setting; `chosen` says in words what a run takes if None is left."""
+    shown = default if chosen is None else chosen
+    text = text if shown is None else f"{text}; default: {shown}"
+    return Field(default, description=text, json_schema_extra={"group": group}, **limits)
 
 
 class Settings(BaseModel):
     """The settings of a run; what is None is chosen, and the run says what it chose."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Strict: "16" is no number of nodes. Not finite: no setting has a use for NaN or infinity.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     problem: str = _setting("consensus", "Problem", "consensus, least-squares, logistic or softmax")
-    nodes: int | None = _setting(None, "Problem", "number of nodes, where no file decides it (16)")
-    dim: int | None = _setting(None, "Problem", "dimension of x, where no data decide it (250)")
-    data: str | None = _setting(None, "Problem", "libsvm file, or the name of a data set such as w1a or breast-cancer")
-    features: int | None = _setting(None, "Problem", "number of features, where the file does not show it")
-    normalize: bool = _setting(False, "Problem", "scale every sample to unit length")
-    regularization: float | None = _setting(None, "Problem", "λ of the regularizer (λ/2)‖x‖² (1 / number of samples)")
-    split: str = _setting("sorted", "Problem", "samples to nodes: iid, sorted, dirichlet:A or uneven:R")
-    condition: float = _setting(100.0, "Problem", "κ of a random least-squares problem")
-    samples: int | None = _setting(None, "Problem", "samples a node of a random least-squares problem (dim)")
-    problem_seed: int | None = _setting(None, "Problem", "seed of the problem and its split (the run's)")
+    nodes: int | None = _setting(
+        None, "Problem", "number of nodes", "16, or what the network file says", le=LARGEST_NETWORK
+    )
+    dim: int | None = _setting(None, "Problem", "dimension of x", "250, or what the data say", ge=1, le=LARGEST_COUNT)
+    condition: float = _setting(100.0, "Problem", "condition number κ of a random least-squares problem", "100", ge=1)
+    samples: int | None = _setting(None, "Problem", "samples a node of a random least-squares problem", "dim", ge=1)
+    problem_seed: int | None = _setting(
+        None, "Problem", "seed of a random problem and of the split", "that of the run", ge=0, le=LARGEST_SEED
+    )
+
+    data: str | None = _setting(
+        None, "Data", "libsvm file (.xz, .bz2 and .gz too), or the name of a data set such as w1a or breast-cancer"
+    )
+    features: int | None = _setting(None, "Data", "number of features", "as many as the file uses", ge=1)
+    normalize: bool = _setting(False, "Data", "scale every sample to length 1", "no")
+    regularization: float | None = _setting(
+        None, "Data", "λ of the regularizer (λ/2)‖x‖²", "1 / number of samples", ge=0
+    )
+    split: str = _setting("sorted", "Data", "how samples are dealt to nodes: iid, sorted, dirichlet:A or uneven:R")
 
     network: str = _setting(
         "ring",
         "Network",
-        "ring, path, star, complete, torus[:RxC], hypercube, random-regular[:DEGREE], erdos-renyi[:P], "
-        "watts-strogatz[:K:P], barbell, or a file of edges or weights",
+        "ring, path, star, complete, torus, torus:RxC, hypercube, random-regular:DEGREE, erdos-renyi:P, "
+        "watts-strogatz:K:P, barbell, or a file of edges or weights",
     )
     weights: str = _setting(
         "metropolis", "Network", "link weights: metropolis, unit, max-degree, or given (by the file)"
     )
-    network_seed: int | None = _setting(None, "Network", "seed of a random network (the run's)")
+    network_seed: int | None = _setting(
+        None, "Network", "seed of a random network", "that of the run", ge=0, le=LARGEST_SEED
+    )
 
-    method: str = _setting("primal-dual", "Method", "primal-dual: Algorithm 1 of the paper")
+    method: str = _setting("primal-dual", "Method", "primal-dual, Algorithm 1 of the paper")
     option: str = _setting("B", "Method", "A dual, B full gradient, C stochastic, D variance-reduced")
     messages: str = _setting("independent", "Method", "independent (the paper's) or broadcast (half the bits)")
     quantizer: str = _setting("dit-4", "Method", "exact, rand-K, dit-K, dither:S, ternary, natural, or rand-K+dit-K")
     stepsizes: Literal["theory", "practical"] = _setting(
         "theory", "Method", "how step sizes that are not given are chosen: theory (proven) or practical (larger)"
     )
-    theta: float | None = _setting(None, "Method", "step size θ of the dual variable")
-    eta: float | None = _setting(None, "Method", "step size η of the gradient")
-    alpha: float | None = _setting(None, "Method", "step size α of the memory (1/(1+ω))")
-    batch_size: int = _setting(1, "Method", "samples a gradient of options C and D")
+    theta: float | None = _setting(None, "Method", "step size θ of the dual variable", "see --stepsizes", gt=0)
+    eta: float | None = _setting(None, "Method", "step size η of the gradient", "see --stepsizes", gt=0)
+    alpha: float | None = _setting(None, "Method", "step size α of the memory", "1/(1+ω)", gt=0)
+    batch_size: int = _setting(1, "Method", "samples in a stochastic gradient, for options C and D", ge=1)
 
-    iterations: int = _setting(10_000, "Run", "iterations at most")
-    until: float | None = _setting(None, "Run", "stop when the goal is at most this")
+    iterations: int = _setting(10_000, "Run", "iterations at most", ge=1, le=LARGEST_COUNT)
+    until: float | None = _setting(None, "Run", "stop as soon as the goal is at most this", ge=0)
     goal: str = _setting(
         "error", "Run", "what --until looks at: error (mean of ‖x_i - x*‖²), suboptimality or consensus"
     )
-    record_every: int | None = _setting(None, "Run", "iterations between records (at most 10 000 records)")
-    seed: int = _setting(0, "Run", "seed of all random numbers")
-    precision: Literal[32, 64] = _setting(64, "Run", "bits of a floating-point number in the computation")
-    latency: float | None = _setting(None, "Run", "seconds an exchange takes, for simulated time")
-    bandwidth: float | None = _setting(None, "Run", "bits a second on a link, for simulated time")
+    record_every: int | None = _setting(
+        None, "Run", "iterations between two records", "as few as make at most 10 000 records", ge=1
+    )
+    seed: int = _setting(0, "Run", "seed of all random numbers", ge=0, le=LARGEST_SEED)
+    precision: Literal[32, 64] = _setting(64, "Run", "bits of a floating-point number in the computation: 32 or 64")
+    latency: float | None = _setting(None, "Run", "seconds that an exchange takes, for simulated time", ge=0)
+    bandwidth: float | None = _setting(None, "Run", "bits a second on a link, for simulated time", gt=0)
 
     @classmethod
     def read(cls, given: Mapping[str, Any], file: Path | None = None) -> Self:
@@ -77,9 +99,21 @@ class Settings(BaseModel):
         try:
             return cls(**values)
         except ValidationError as error:
-            first = error.errors()[0]
-            name, wrong = ".".join(map(str, first["loc"])), first["input"]
-            raise InputError(f"setting {name} is {wrong!r}, but: {first['msg'].lower()}") from None
+            raise cls._explain(error) from None
+
+    @classmethod
+    def _explain(cls, error: ValidationError) -> InputError:
+        """Say the first mistake in a line."""
+        first = error.errors()[0]
+        name, given = str(first["loc"][0]), first["input"]
+        field = cls.model_fields[name]
+        if first["type"] == "literal_error" and isinstance(given, str):
+            check_name(name, given, get_args(field.annotation))
+        shown = f"{given:g}" if isinstance(given, float) else repr(given)
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        wanted = first["msg"].replace("Input should be", "it must be").replace("greater than or equal to", "at least")
+        leave_out = ", or be left out" if field.default is None else ""
+        return InputError(f"{name} is {shown}, but {wanted.replace('less than or equal to', 'at most')}{leave_out}")
 
     def updated(self, **changes: Any) -> Self:
         """Return the settings with some resolved."""
@@ -94,8 +128,9 @@ class Settings(BaseModel):
             elif isinstance(value, int | float):
                 lines.append(f"{name} = {value!r}")
             elif value is not None:
-                quoted = value.replace("\\", "\\\\").replace('"', '\\"')
-                lines.append(f'{name} = "{quoted}"')
+                # A JSON string is a TOML string but for one character.
+                quoted = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+                lines.append(f"{name} = {quoted}")
         return "\n".join(lines) + "\n"
 
 

@@ -19,6 +19,8 @@ from quantizer_checks import (
 from lessbits.errors import InputError
 from lessbits.quantizers import Contraction, Quantizer, Scaled, TopK, make_quantizer
 
+ROWS = 500
+
 # Spelling, δ and nominal bits at d = 250.
 TABLE = {
     "top-1": (1 / 250, 32 + math.log2(250)),
@@ -30,13 +32,6 @@ TABLE = {
 }
 
 
-@pytest.fixture(params=["float64", "float32"])
-def precision(request: pytest.FixtureRequest) -> str:
-    if request.param == "float32":
-        request.getfixturevalue("in_float32")
-    return request.param
-
-
 def made(spelling: str, dim: int = 250) -> Contraction:
     contraction = make_quantizer(spelling, dim)
     assert isinstance(contraction, Contraction)
@@ -46,7 +41,7 @@ def made(spelling: str, dim: int = 250) -> Contraction:
 
 def check_contraction(contraction: Contraction, dim: int) -> None:
     for number, (case, vector) in enumerate(adversarial_vectors(dim).items()):
-        error, norm = errors(contraction, vector, seed=number, rows=1000)
+        error, norm = errors(contraction, vector, seed=number, rows=ROWS)
         assert np.isfinite(error).all()
         if norm == 0:
             assert not error.any(), "zero is sent as zero"
@@ -57,13 +52,18 @@ def check_contraction(contraction: Contraction, dim: int) -> None:
 
 
 @pytest.mark.parametrize("spelling", TABLE)
-def test_the_error_is_contracted(spelling: str, precision: str) -> None:
+def test_the_error_is_contracted(spelling: str) -> None:
+    check_contraction(made(spelling), 250)
+
+
+@pytest.mark.parametrize("spelling", ["top-25", "scaled-dit-4", "sign"])
+def test_the_error_is_contracted_in_float32(spelling: str, in_float32) -> None:
     check_contraction(made(spelling), 250)
 
 
 @pytest.mark.parametrize(
     ("dim", "spelling"),
-    [(1, "top-1"), (1, "sign"), (1, "scaled-dit-1"), (2, "top-1"), (2, "sign"), (7, "top-3"), (7, "scaled-ternary")],
+    [(1, "top-1"), (1, "scaled-dit-1"), (2, "sign"), (7, "top-3")],
 )
 def test_the_error_is_contracted_in_small_dimensions(dim: int, spelling: str) -> None:
     check_contraction(made(spelling, dim), dim)
@@ -78,20 +78,20 @@ def test_delta_and_nominal_bits_are_the_formulas(spelling: str) -> None:
     assert contraction.bits(250) == pytest.approx(bits, rel=1e-14)
 
 
-@pytest.mark.parametrize("spelling", ["top-25", "scaled-dit-4", "sign"])
+@pytest.mark.parametrize("spelling", ["top-25", "sign"])
 def test_a_row_is_compressed_alike_in_any_company_and_decoded_as_sent(spelling: str) -> None:
     check_same_in_any_company(made(spelling), 250)
     check_decoding(made(spelling), 250)
 
 
 def test_top_k_loses_exactly_its_share_on_a_constant_vector() -> None:
-    error, _ = errors(made("top-25"), np.ones(250), rows=2)
-    assert np.square(error).sum(1) == pytest.approx([0.9, 0.9])
+    error, _ = errors(made("top-25"), np.ones(250), rows=ROWS)
+    assert np.square(error).sum(1) == pytest.approx(np.full(ROWS, 0.9))
 
 
 def test_top_k_keeps_the_largest_coordinates() -> None:
-    vectors = np.random.default_rng(0).normal(size=(100, 250))
-    sent = np.asarray(quantize(made("top-25"), jnp.asarray(vectors), row_draws(100))[1])
+    vectors = np.random.default_rng(0).normal(size=(ROWS, 250))
+    sent = np.asarray(quantize(made("top-25"), jnp.asarray(vectors), row_draws(ROWS))[1])
     for vector, row in zip(vectors, sent, strict=True):
         kept = np.flatnonzero(row)
         assert set(kept) == set(np.argsort(-np.abs(vector))[:25])
@@ -114,20 +114,20 @@ def test_sign_sends_signs_and_the_mean_magnitude() -> None:
 
 
 def test_sign_keeps_two_thirds_of_noise_and_hardly_anything_near_a_spike() -> None:
-    error, _ = errors(made("sign"), np.random.default_rng(0).normal(size=250), rows=1)
-    assert 1 - np.square(error).sum() == pytest.approx(2 / math.pi, abs=0.06)
+    error, _ = errors(made("sign"), np.random.default_rng(0).normal(size=250), rows=ROWS)
+    assert 1 - np.square(error).sum(1).mean() == pytest.approx(2 / math.pi, abs=0.06)
     near_spike = np.full(250, 1e-9)
     near_spike[3] = 1
-    error, _ = errors(made("sign"), near_spike, rows=1)
-    assert 1 - np.square(error).sum() == pytest.approx(1 / 250, rel=1e-3)
+    error, _ = errors(made("sign"), near_spike, rows=ROWS)
+    assert 1 - np.square(error).sum(1).mean() == pytest.approx(1 / 250, rel=1e-3)
 
 
-@pytest.mark.parametrize("spelling", ["dit-4", "rand-50", "ternary"])
+@pytest.mark.parametrize("spelling", ["dit-4", "rand-50"])
 def test_scaling_sends_the_same_payload_and_shrinks_it_by_one_plus_omega(spelling: str) -> None:
     quantizer, contraction = make_quantizer(spelling, 250), made(f"scaled-{spelling}")
-    vectors = jnp.asarray(np.random.default_rng(0).normal(size=(20, 250)))
-    _, full = quantize(quantizer, vectors, row_draws(20))
-    _, shrunk = quantize(contraction, vectors, row_draws(20))
+    vectors = jnp.asarray(np.random.default_rng(0).normal(size=(ROWS, 250)))
+    _, full = quantize(quantizer, vectors, row_draws(ROWS))
+    _, shrunk = quantize(contraction, vectors, row_draws(ROWS))
     assert np.allclose((1 + quantizer.omega(250)) * np.asarray(shrunk), full, rtol=1e-14)
     assert contraction.delta(250) == pytest.approx(1 / (1 + quantizer.omega(250)))
 

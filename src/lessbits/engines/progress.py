@@ -1,5 +1,6 @@
 """A progress bar on standard error, or nothing."""
 
+import sys
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,21 +14,21 @@ class Progress:
 
     def __enter__(self) -> Self:
         """Draw the bar."""
-        if self.enabled:
+        # Not rich's own idea of a terminal: it takes FORCE_COLOR for one.
+        if self.enabled and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
-            console = Console(stderr=True)
             self.bar = Bar(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TextColumn("{task.completed}/{task.total}"),
                 TextColumn("{task.fields[status]}"),
                 TimeRemainingColumn(),
-                console=console,
+                console=Console(stderr=True),
                 transient=True,
-                disable=not console.is_terminal,
+                redirect_stdout=False,  # what goes to standard output stays there
             )
             self.bar.start()
             self.task = self.bar.add_task(self.label or "iterations", total=self.iterations, status="")

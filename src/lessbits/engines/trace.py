@@ -108,7 +108,9 @@ class Trace:
             "settings": dict(self.settings),
         }
         arrays = {f"column.{name}": np.ascontiguousarray(column) for name, column in self.columns.items()}
-        content = save({**arrays, "x": np.ascontiguousarray(self.x)}, {"format": FORMAT, "ending": json.dumps(ending)})
+        # safetensors sorts its arrays: the order of the columns is kept apart.
+        metadata = {"format": FORMAT, "columns": json.dumps(list(self.columns)), "ending": json.dumps(ending)}
+        content = save({**arrays, "x": np.ascontiguousarray(self.x)}, metadata)
         path = Path(path)
         partial = path.with_name(path.name + ".partial")
         partial.write_bytes(content)
@@ -127,16 +129,13 @@ class Trace:
                 raise InputError(
                     f"{path} is no trace of this version: its format is {metadata.get('format')!r}, not {FORMAT!r}"
                 )
-            ending = json.loads(metadata["ending"])
-            x = arrays.pop("x")
+            columns = {name: arrays[f"column.{name}"] for name in json.loads(metadata["columns"])}
+            return cls(columns, arrays["x"], **json.loads(metadata["ending"]))
         except FileNotFoundError:
             raise InputError(f"there is no trace {path}") from None
-        except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
-            raise InputError(f"{path} is no trace, or a damaged one: {str(error).splitlines()[0]}") from None
-        # safetensors sorts its arrays; bring the iteration to the front again.
-        columns = {name.removeprefix("column."): column for name, column in arrays.items()}
-        columns = {"iteration": columns.pop("iteration"), **columns}
-        return cls(columns, x, **ending)
+        except (SafetensorError, OSError, LookupError, TypeError, json.JSONDecodeError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"{path} is no trace, or a damaged one: {reason}") from None
 
 
 class Recorder:

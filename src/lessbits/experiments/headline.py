@@ -1,6 +1,7 @@
 """The paper's headline in a minute: iterations and bits to 1e-3 on star and ring, exact against compressed."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
     out.mkdir(parents=True, exist_ok=True)
     problem = Consensus.random(NODES, DIM)
     results: dict[str, list[dict[str, Any]]] = {}
-    console = Console(stderr=True)
     print(
         f"Average consensus, {NODES} nodes, {DIM} dimensions, Algorithm 1 until the mean squared error is {TARGET:g}."
     )
@@ -41,7 +41,8 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
         TextColumn("{task.completed}/{task.total}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not (progress and console.is_terminal)) as bar:
+    shown = progress and sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
         task = bar.add_task("", total=sum(len(cells) for cells in TUNED.values()))
         for network_name, cells in TUNED.items():
             rows = results[network_name] = []

@@ -1,4 +1,4 @@
-"""Losses of your own: a JAX function (autodiff), an outside gradient (NumPy, PyTorch, ...), or an endless stream."""
+"""Losses of your own: a JAX function (autodiff), or an outside gradient (NumPy, PyTorch, ...)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,6 @@ from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.newton import in_double
 from lessbits.pytrees import pytree, static
-from lessbits.randomness import Step
 
 
 class Constants(NamedTuple):
@@ -25,7 +24,7 @@ class Constants(NamedTuple):
     noise: float | None = None
 
 
-def _known(value: float | None, name: str) -> float:
+def known(value: float | None, name: str) -> float:
     if value is None:
         raise InputError(
             f"{name} of this custom problem is not known: give {name}=… when you make it, or give step sizes"
@@ -34,7 +33,7 @@ def _known(value: float | None, name: str) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Declared(Problem):
+class Declared(Problem):
     """A problem whose constants are declared by its author."""
 
     counts: jax.Array
@@ -49,12 +48,12 @@ class _Declared(Problem):
     @property
     def smoothness(self) -> float:
         """As declared."""
-        return _known(self.constants.smoothness, "smoothness")
+        return known(self.constants.smoothness, "smoothness")
 
     @property
     def convexity(self) -> float:
         """As declared."""
-        return _known(self.constants.convexity, "convexity")
+        return known(self.constants.convexity, "convexity")
 
     def sample_smoothness(self, batch_size: int = 1) -> float:
         """As declared; the smoothness of whole nodes if nothing else is."""
@@ -63,7 +62,7 @@ class _Declared(Problem):
 
 
 @pytree
-class Custom(_Declared):
+class Custom(Declared):
     """f_i(x) = mean over j of loss(x, sample_ij), differentiated by JAX.
 
     >>> import jax.numpy as jnp
@@ -137,7 +136,7 @@ class Custom(_Declared):
 
 
 @pytree
-class Outside(_Declared):
+class Outside(Declared):
     """Local gradients from an ordinary Python function of (x, node): NumPy, PyTorch, a simulator; no autodiff.
 
     JAX calls back into Python once an iteration with the nodes' points. Full gradients only (options B, and D at cost).
@@ -208,58 +207,3 @@ class Outside(_Declared):
         if not np.linalg.norm(mean_gradient(found.x)) <= 1e-12:
             raise InputError("the solution of this outside problem was not found: give solution=… when you make it")
         return found.x
-
-
-@pytree
-class Stream(_Declared):
-    """An endless stream of samples: a JAX function (x, iteration, node) -> ∇f(x, ξ), for option C.
-
-    The sample ξ must be made from iteration and node (and a seed of your own), so that every engine draws the same.
-    """
-
-    mean: Callable[[jax.Array, jax.Array], jax.Array] = static(default=None)
-    function: Callable[[jax.Array, jax.Array, jax.Array], jax.Array] = static(default=None)
-    numbers: jax.Array = None  # type: ignore[assignment]
-
-    @classmethod
-    def make(
-        cls,
-        sample_gradient: Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
-        mean_loss: Callable[[jax.Array, jax.Array], jax.Array],
-        nodes: int,
-        dim: int,
-        smoothness: float | None = None,
-        convexity: float | None = None,
-        sample_smoothness: float | None = None,
-        noise: float | None = None,
-    ) -> "Stream":
-        """Take the stochastic gradient and the expected loss (x, node) -> f_node(x) that runs are scored with."""
-        constants = Constants(smoothness, convexity, sample_smoothness, noise)
-        numbers = jnp.arange(nodes, dtype=jnp.int32)
-        return cls(jnp.ones(nodes, jnp.int32), dim, constants, mean_loss, sample_gradient, numbers)
-
-    def gradient(self, x: jax.Array) -> jax.Array:
-        """Autodiff of the expected loss."""
-        return jax.vmap(jax.grad(self.mean))(x, self.numbers)
-
-    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
-        """A stream has no finite sum."""
-        raise InputError("a stream of samples is no finite sum, so it cannot serve option D: use option C")
-
-    def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
-        """Mean over `batch_size` fresh samples: sample b of iteration k is number k·batch_size + b of the stream."""
-        first = step.iteration.astype(jnp.int32) * batch_size
-        batch = [jax.vmap(self.function, in_axes=(0, None, 0))(x, first + b, nodes) for b in range(batch_size)]
-        return sum(batch[1:], batch[0]) / batch_size
-
-    def losses(self, x: jax.Array) -> jax.Array:
-        """The expected losses."""
-        return jax.vmap(self.mean)(x, self.numbers)
-
-    def hessian(self, x: jax.Array) -> jax.Array:
-        """Autodiff of the expected loss."""
-        return jax.vmap(jax.hessian(self.mean))(x, self.numbers)
-
-    def noise(self, batch_size: int = 1) -> float:
-        """As declared."""
-        return _known(self.constants.noise, "noise") / batch_size

@@ -173,6 +173,7 @@ def _by_conjugate_gradients(problem: Problem) -> np.ndarray:
         operator = LinearOperator(
             (problem.dim, problem.dim),
             lambda vector, point=point: np.asarray(product(problem, point, jnp.asarray(vector))),
+            dtype=np.float64,
         )
         direction, _ = cg(operator, np.asarray(gradient), rtol=min(0.1, size), maxiter=10 * problem.dim)
         length = 1.0

@@ -1,7 +1,9 @@
 """Results as words and tables on the terminal."""
 
+import math
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -21,20 +23,28 @@ def human(bits: float) -> str:
     return f"{bits:.3g} Tbit"
 
 
-def _facts(title: str, facts: dict[str, str]) -> Table:
-    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+def _facts(facts: dict[str, str]) -> Table:
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name, value in facts.items():
         table.add_row(name, value)
     return table
 
 
-def run_report(trace: Trace, network: Any) -> None:
-    """Say how a run ended."""
+def _numbers(title: str, *headings: str) -> Table:
+    """A table of numbers; on a narrow terminal they are folded, never cut."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right", overflow="fold")
+    return table
+
+
+def run_report(trace: Trace, network: str) -> None:
+    """Say how a run ended; the network is described in words."""
     last, settings = trace.summary(), trace.settings
     facts = {
         "result": last["message"],
         "problem": f"{settings['problem']}, {settings['nodes']} nodes, {settings['dim']} dimensions",
-        "network": repr(network),
+        "network": network,
         "method": f"{settings['method']} option {settings['option']}, "
         f"{settings['messages']} messages, {settings['quantizer']}",
         "step sizes": f"θ = {settings['theta']:.4g}, η = {settings['eta']:.4g}, α = {settings['alpha']:.4g}",
@@ -47,15 +57,15 @@ def run_report(trace: Trace, network: Any) -> None:
     }
     if "simulated_seconds" in last:
         facts["simulated time"] = f"{last['simulated_seconds']:.4g} s on these links"
-    Console(highlight=False).print(_facts("", facts))
+    Console(highlight=False).print(_facts(facts))
 
 
 def theory_report(facts: dict[str, Any]) -> None:
     """Print what the theorems say."""
     console = Console(highlight=False)
+    options = facts["options"]
     console.print(
         _facts(
-            "",
             {
                 "network": facts["network"],
                 "": f"λ_max = {facts['lambda_max']:.6g}, λ_min⁺ = {facts['lambda_min']:.6g}, "
@@ -63,65 +73,83 @@ def theory_report(facts: dict[str, Any]) -> None:
                 "problem": f"L = {facts['smoothness']:.5g} (single samples {facts['sample_smoothness']:.5g}), "
                 f"μ = {facts['convexity']:.5g}, κ = {facts['condition_number']:.5g}",
                 "quantizer": f"{facts['settings']['quantizer']}, ω = {facts['omega']:.5g}; "
-                f"free up to ω = {facts['free_omega']:.4g} (min of ρ/ρ_∞ and κρ)",
+                f"free up to ω = {facts['free_omega']:.4g} (the smaller of ρ/ρ_∞ and κρ)",
+                "memory": f"α = {options['B']['alpha']:.4g} for every option",
             },
         )
     )
-    table = Table(title="Step sizes and rates of the theorems", title_justify="left")
-    for heading in ("option", "θ", "η", "α", "rate ρ", "iterations for 10 × less", "practical θ"):
-        table.add_column(heading, justify="right")
-    for option, row in facts["options"].items():
-        numbers = [row[name] for name in ("theta", "eta", "alpha", "rate")]
+    console.print()
+    table = _numbers(
+        "Step sizes and rates of the theorems", "option", "θ", "η", "rate", "iterations for 10 × less", "practical θ"
+    )
+    for option, row in options.items():
         table.add_row(
             option,
-            *(f"{number:.4g}" for number in numbers),
-            f"{2.302585 / row['rate']:,.0f}",
+            f"{row['theta']:.4g}",
+            f"{row['eta']:.4g}",
+            f"{row['rate']:.3g}",
+            f"{math.log(10) / row['rate']:,.0f}",
             f"{row['practical_theta']:.4g}",
         )
     console.print(table)
-    floor = facts["options"]["C"]["noise_floor"]
-    console.print("Each iteration shrinks the Lyapunov function by 1 - ρ on average.", soft_wrap=True)
-    if floor:
-        console.print(f"Option C stops at a squared error of at most {floor:.2g}.", soft_wrap=True)
+    console.print("Each iteration multiplies the Lyapunov function, which bounds the error, by 1 - rate on average.")
+    if options["C"]["noise_floor"]:
+        console.print(f"Option C stops at a squared error of at most {options['C']['noise_floor']:.2g}.")
 
 
 def advice_report(advice: dict[str, Any]) -> None:
     """Say in plain words how far one can compress."""
-    console = Console(highlight=False, soft_wrap=True)
-    messages = advice["settings"]["messages"]
-    console.print(f"Network: {advice['network']}")
+    console = Console(highlight=False)
+    console.print(f"Network: {advice['network']}.")
     console.print(
-        f"Compression costs no extra iterations, up to a constant, while ω ≤ {advice['free_omega']:.4g}: "
-        f"the network allows ρ/ρ_∞ = {advice['network_bound']:.4g}, the problem κρ = {advice['problem_bound']:.4g}."
+        f"Messages may be compressed up to ω = {advice['free_omega']:.4g} before more iterations are needed, up to a "
+        "constant factor. (ω is the noise that a quantizer adds, relative to what it sends.) The network allows "
+        f"ρ/ρ_∞ = {advice['network_bound']:.4g}, the problem κρ = {advice['problem_bound']:.4g}; the smaller counts."
     )
-    if messages == "broadcast":
+    if advice["settings"]["messages"] == "broadcast":
         console.print("Broadcast messages share their noise, so the network allows only ω = 2, whatever its shape.")
-    if not advice["choices"]:
-        console.print("No rand-K or dit-K is that gentle here: send exact messages, or accept more iterations.")
-        return
-    table = Table(title="The shortest messages within that bound", title_justify="left")
-    for heading in ("family", "quantizer", "ω", "bits a link and iteration", "bits saved", "expect iterations up to"):
-        table.add_column(heading, justify="right")
-    for row in advice["choices"]:
+    if advice["choices"]:
+        console.print()
+        console.print(_choices(advice["choices"], advice["exact_bits"]))
+        console.print(
+            "Bits are sent a link and iteration, all messages together. The constant factor is estimated from tuned "
+            "runs on ring and star: half of ω halves what is above 1."
+        )
+    best = max(advice["choices"], key=lambda row: row["bits_saved_in_all"], default=None)
+    console.print()
+    if best is None:
+        console.print("No rand-K or dit-K is that gentle: send exact messages, or accept more iterations.")
+    elif best["bits_saved"] <= 1:
+        console.print("Messages that gentle are no shorter than exact ones: send exact, or accept more iterations.")
+    elif best["bits_saved_in_all"] <= 1:
+        console.print("The extra iterations may cost what the shorter messages save: try both before you choose.")
+    else:
+        console.print(
+            f"Take --quantizer {best['quantizer']}: {best['bits_saved']:.3g} times fewer bits an iteration, and about "
+            f"{best['bits_saved_in_all']:.2g} times fewer in all if it needs {best['iterations_at_most']:.2f} times "
+            "the iterations."
+        )
+
+
+def _choices(rows: list[dict[str, Any]], exact_bits: float) -> Table:
+    table = _numbers(
+        "The shortest messages within that bound", "quantizer", "ω", "bits", "bits saved", "iterations, up to"
+    )
+    table.add_row("exact", "0", f"{exact_bits:,.0f}", "1 ×", "1 ×")
+    for row in rows:
         table.add_row(
-            row["family"],
             row["quantizer"],
             f"{row['omega']:.3g}",
-            f"{row['bits']:,.0f} (exact {advice['exact_bits']:,.0f})",
+            f"{row['bits']:,.0f}",
             f"{row['bits_saved']:.3g} ×",
-            f"{row['iterations_at_most']:.2f} × exact",
+            f"{row['iterations_at_most']:.2f} ×",
         )
-    console.print(table)
-    console.print(
-        "The constant matters: the last column is what tuned runs on ring and star showed; half of ω halves the excess."
-    )
+    return table
 
 
 def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
     """Print the table of `lessbits demo` for one network."""
-    table = Table(title=name, title_justify="left")
-    for heading in ("quantizer", "ω", "θ", "iterations", "bits per link", "bits saved", "free?"):
-        table.add_column(heading, justify="right")
+    table = _numbers(name, "quantizer", "ω", "θ", "iterations", "bits per link", "bits saved", "free?")
     for row in rows:
         table.add_row(
             row["quantizer"],

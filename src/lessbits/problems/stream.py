@@ -1,0 +1,66 @@
+"""An endless stream of samples."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from lessbits.errors import InputError
+from lessbits.problems.custom import Constants, Declared, known
+from lessbits.pytrees import pytree, static
+from lessbits.randomness import Step
+
+
+@pytree
+class Stream(Declared):
+    """An endless stream of samples: a JAX function (x, iteration, node) -> ∇f(x, ξ), for option C.
+
+    The sample ξ must be made from iteration and node (and a seed of your own), so that every engine draws the same.
+    """
+
+    mean: Callable[[jax.Array, jax.Array], jax.Array] = static(default=None)
+    function: Callable[[jax.Array, jax.Array, jax.Array], jax.Array] = static(default=None)
+    numbers: jax.Array = None  # type: ignore[assignment]
+
+    @classmethod
+    def make(
+        cls,
+        sample_gradient: Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
+        mean_loss: Callable[[jax.Array, jax.Array], jax.Array],
+        nodes: int,
+        dim: int,
+        smoothness: float | None = None,
+        convexity: float | None = None,
+        sample_smoothness: float | None = None,
+        noise: float | None = None,
+    ) -> "Stream":
+        """Take the stochastic gradient and the expected loss (x, node) -> f_node(x) that runs are scored with."""
+        constants = Constants(smoothness, convexity, sample_smoothness, noise)
+        numbers = jnp.arange(nodes, dtype=jnp.int32)
+        return cls(jnp.ones(nodes, jnp.int32), dim, constants, mean_loss, sample_gradient, numbers)
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """Autodiff of the expected loss."""
+        return jax.vmap(jax.grad(self.mean))(x, self.numbers)
+
+    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """A stream has no finite sum."""
+        raise InputError("a stream of samples is no finite sum, so it cannot serve option D: use option C")
+
+    def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
+        """Mean over `batch_size` fresh samples: sample b of iteration k is number k·batch_size + b of the stream."""
+        first = step.iteration.astype(jnp.int32) * batch_size
+        batch = [jax.vmap(self.function, in_axes=(0, None, 0))(x, first + b, nodes) for b in range(batch_size)]
+        return sum(batch[1:], batch[0]) / batch_size
+
+    def losses(self, x: jax.Array) -> jax.Array:
+        """The expected losses."""
+        return jax.vmap(self.mean)(x, self.numbers)
+
+    def hessian(self, x: jax.Array) -> jax.Array:
+        """Autodiff of the expected loss."""
+        return jax.vmap(jax.hessian(self.mean))(x, self.numbers)
+
+    def noise(self, batch_size: int = 1) -> float:
+        """As declared."""
+        return known(self.constants.noise, "noise") / batch_size

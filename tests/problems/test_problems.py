@@ -1,0 +1,289 @@
+"""Every problem: gradients against differences, finite sums against the whole, duals, constants, and solutions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lessbits import (
+    Consensus,
+    Custom,
+    InputError,
+    LeastSquares,
+    Logistic,
+    Outside,
+    Samples,
+    Softmax,
+    Stream,
+    load_samples,
+    make_network,
+    primal_dual,
+    simulate,
+    split_samples,
+)
+
+NODES, DIM, SAMPLES = 4, 5, 26
+
+
+def make_samples(as_sparse=False, targets=None):
+    random = np.random.default_rng(0)
+    features = random.normal(size=(SAMPLES, DIM)) * (random.random((SAMPLES, DIM)) < 0.6)
+    features[3] = 0  # an empty row is a valid sample
+    labels = np.sign(features @ random.normal(size=DIM) + 0.3 * random.normal(size=SAMPLES)) if targets is None else targets
+    return Samples(sparse.csr_matrix(features) if as_sparse else features, labels, "made")
+
+
+def logistic(as_sparse=False, how="sorted"):
+    samples = make_samples(as_sparse)
+    return Logistic.from_samples(samples, split_samples(samples, NODES, how), samples.binary_labels(), 0.1)
+
+
+def ridge(how="uneven:3"):
+    samples = make_samples(targets=np.random.default_rng(1).normal(size=SAMPLES))
+    return LeastSquares.from_samples(samples, split_samples(samples, NODES, how), samples.labels, 0.1)
+
+
+def softmax(as_sparse=False):
+    samples = make_samples(as_sparse, targets=np.arange(SAMPLES) % 3.0)
+    labels, classes = samples.class_labels()
+    return Softmax.from_samples(samples, split_samples(samples, NODES, "uneven:3"), labels, classes, 0.1)
+
+
+def custom():
+    random = np.random.default_rng(2)
+    data = {"a": random.normal(size=(NODES, 6, DIM)), "b": random.normal(size=(NODES, 6))}
+    return Custom.make(lambda x, s: jnp.log(jnp.cosh(s["a"] @ x - s["b"])) + 0.05 * (x @ x), data, DIM)
+
+
+PROBLEMS = {
+    "consensus": lambda: Consensus.random(NODES, DIM),
+    "ridge": ridge,
+    "random least squares": lambda: LeastSquares.random(NODES, DIM, samples=7),
+    "logistic": logistic,
+    "logistic, uneven": lambda: logistic(how="uneven:3"),
+    "logistic, sparse": lambda: logistic(as_sparse=True),
+    "logistic, sparse, uneven": lambda: logistic(as_sparse=True, how="uneven:3"),
+    "softmax": softmax,
+    "softmax, sparse": lambda: softmax(as_sparse=True),
+    "custom": custom,
+}
+
+
+@pytest.fixture(scope="module", params=PROBLEMS, ids=lambda name: name.replace(" ", "-"))
+def problem(request):
+    return PROBLEMS[request.param]()
+
+
+def some_points(problem, seed=3):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=(problem.nodes, problem.dim)))
+
+
+def test_gradients_agree_with_the_losses(problem):
+    x = some_points(problem)
+    expected = jax.jacobian(problem.losses)(x)[np.arange(problem.nodes), np.arange(problem.nodes)]
+    np.testing.assert_allclose(problem.gradient(x), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_hessians_agree_with_the_gradients(problem):
+    x = some_points(problem)
+    nodes = np.arange(problem.nodes)
+    expected = jax.jacfwd(problem.gradient)(x)[nodes, :, nodes, :]
+    np.testing.assert_allclose(problem.hessian(x), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_finite_sum_is_the_whole(problem):
+    x = some_points(problem)
+    counts = np.asarray(problem.counts)
+    for node in range(problem.nodes):
+        part = problem.restrict(np.array([node]))
+        every = jnp.arange(counts[node])[None]
+        np.testing.assert_allclose(part.sample_gradient(x[node][None], every), part.gradient(x[node][None]), atol=1e-12)
+
+
+def test_stochastic_gradients_are_unbiased_and_as_noisy_as_declared(problem):
+    from lessbits.randomness import Step, make_seed
+
+    x = jnp.asarray(np.broadcast_to(problem.solution, (problem.nodes, problem.dim)))
+    steps = jnp.arange(4000)
+    batch = 2
+    draw = jax.jit(
+        jax.vmap(lambda k: problem.stochastic_gradient(x, Step(make_seed(1), k), jnp.arange(problem.nodes), batch))
+    )
+    gap = np.asarray(draw(steps) - problem.gradient(x))
+    variance = (gap**2).sum(-1).mean()
+    assert variance == pytest.approx(problem.noise(batch), rel=0.05, abs=1e-12)
+    assert (gap.mean(0) ** 2).sum() <= 3 * variance * problem.nodes / len(steps) + 1e-20
+
+
+def test_the_solution_has_a_gradient_below_1e_12(problem):
+    x = jnp.asarray(np.broadcast_to(problem.solution, (problem.nodes, problem.dim)))
+    assert problem.solution.dtype == np.float64
+    assert np.linalg.norm(np.asarray(problem.gradient(x)).mean(0)) <= 1e-12
+
+
+def test_dual_gradients_invert_gradients_to_rounding(problem):
+    x = some_points(problem)
+    ready = problem.with_dual()
+    found = jax.jit(ready.dual_gradient)(problem.gradient(x), jnp.zeros_like(x))
+    np.testing.assert_allclose(found, x, rtol=1e-11, atol=1e-11)
+
+
+def test_smoothness_and_convexity_bound_the_hessians(problem):
+    tightest = []
+    for seed in range(5):
+        values = np.linalg.eigvalsh(np.asarray(problem.hessian(0.3 * some_points(problem, seed))))
+        tightest.append((values.min(), values.max()))
+    lowest, highest = min(low for low, _ in tightest), max(high for _, high in tightest)
+    if isinstance(problem, Custom):  # estimated at the solution
+        values = np.linalg.eigvalsh(np.asarray(problem.hessian(jnp.asarray(np.broadcast_to(problem.solution, (NODES, DIM))))))
+        assert (problem.convexity, problem.smoothness) == pytest.approx((values.min(), values.max()))
+        return
+    assert problem.convexity <= lowest * (1 + 1e-9) and highest <= problem.smoothness * (1 + 1e-9)
+    if isinstance(problem, LeastSquares | Consensus):  # Hessians do not move: the bounds are exact
+        assert (problem.convexity, problem.smoothness) == pytest.approx((lowest, highest))
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_sample_smoothness_is_the_papers_expected_smoothness(problem, batch_size):
+    """E‖∇f_i(x, ξ) - ∇f_i(y, ξ)‖² ≤ 2L B_{f_i}(x, y) for any x and y (equation 21)."""
+    if isinstance(problem, Custom):
+        pytest.skip("its constants are estimates at the solution")
+    counts = np.asarray(problem.counts)
+    constant = problem.sample_smoothness(batch_size)
+    for seed in range(4):
+        x, y = some_points(problem, seed), 2 * some_points(problem, seed + 50)
+        gradients = problem.gradient(y)
+        bregman = problem.losses(x) - problem.losses(y) - (gradients * (x - y)).sum(-1)
+        for node in range(problem.nodes):
+            part = problem.restrict(np.array([node]))
+            gaps = np.stack(
+                [
+                    np.asarray(part.sample_gradient(x[node][None], j) - part.sample_gradient(y[node][None], j))[0]
+                    for j in np.arange(counts[node])[:, None, None]
+                ]
+            )
+            mean = gaps.mean(0)
+            expected = ((gaps - mean) ** 2).sum(1).mean() / batch_size + (mean**2).sum()
+            assert expected <= 2 * constant * float(bregman[node]) * (1 + 1e-9)
+
+
+def test_dense_and_sparse_features_give_one_problem():
+    for how in ("sorted", "uneven:3"):
+        dense, thin = logistic(False, how), logistic(True, how)
+        x = some_points(dense)
+        indices = jnp.asarray(np.random.default_rng(0).integers(0, np.asarray(dense.counts)[:, None], (NODES, 3)))
+        for compare in (lambda p: p.gradient(x), lambda p: p.losses(x), lambda p: p.sample_gradient(x, indices)):  # noqa: B023
+            np.testing.assert_allclose(compare(dense), compare(thin), rtol=1e-12, atol=1e-14)
+        assert dense.smoothness == pytest.approx(thin.smoothness)
+        assert dense.sample_smoothness() == pytest.approx(thin.sample_smoothness())
+
+
+def test_uneven_splits_minimise_the_pooled_loss():
+    from sklearn.linear_model import LogisticRegression
+
+    samples = load_samples("breast-cancer").normalized_rows()
+    total, strength = samples.count, 0.01
+    labels = samples.binary_labels()
+    problem = Logistic.from_samples(samples, split_samples(samples, 7, "dirichlet:0.5"), labels, strength)
+    assert len(set(np.asarray(problem.counts))) > 1
+    pooled = LogisticRegression(C=1 / (total * strength), fit_intercept=False, tol=1e-12, max_iter=10_000)
+    pooled.fit(samples.features, labels)
+    np.testing.assert_allclose(problem.solution, pooled.coef_[0], atol=1e-6)
+
+
+def test_regularization_is_one_over_all_samples_by_default():
+    samples = make_samples()
+    problem = Logistic.from_samples(samples, split_samples(samples, NODES, "sorted"), samples.labels, None)
+    assert problem.samples == 24 and problem.convexity == pytest.approx(1 / 24)
+
+
+def test_random_least_squares_have_the_spectrum_asked_for():
+    problem = LeastSquares.random(3, 6, samples=9, condition=50.0)
+    values = np.linalg.eigvalsh(np.asarray(problem.hessian(problem.start())))
+    np.testing.assert_allclose(values, np.broadcast_to(np.geomspace(1 / 50, 1, 6), (3, 6)), rtol=1e-9)
+    assert problem.condition_number == pytest.approx(50)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_an_outside_gradient_gives_the_same_run_as_ours(backend):
+    inside = LeastSquares.random(NODES, DIM, condition=4.0)
+    hessians = np.asarray(inside.hessian(inside.start()))
+    shifts = np.asarray(inside.gradient(inside.start()))
+    if backend == "torch":
+        torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+        def gradient(x, node):
+            x = torch.tensor(x, requires_grad=True)
+            loss = 0.5 * x @ torch.tensor(hessians[node]) @ x + torch.tensor(shifts[node]) @ x
+            return torch.autograd.grad(loss, x)[0]
+    else:
+
+        def gradient(x, node):
+            return hessians[node] @ x + shifts[node]
+
+    def loss(x, node):
+        return 0.5 * x @ hessians[node] @ x + shifts[node] @ x
+
+    outside = Outside.make(gradient, NODES, DIM, loss=loss, smoothness=inside.smoothness, convexity=inside.convexity)
+    np.testing.assert_allclose(outside.solution, inside.solution, atol=1e-10)
+    network = make_network("ring", NODES)
+    method = primal_dual(inside, network, "dit-4", stepsizes="theory")
+    assert primal_dual(outside, network, "dit-4").theta == pytest.approx(method.theta)
+    ours, theirs = (simulate(p, network, method, 200, record_every=10) for p in (inside, outside))
+    np.testing.assert_allclose(theirs.x, ours.x, atol=1e-10)
+    np.testing.assert_allclose(theirs["suboptimality"], ours["suboptimality"], atol=1e-10)
+
+
+def test_a_stream_of_fresh_samples_serves_option_c():
+    """Sample k of node i is a noisy vector with mean i: the solution is the mean of all nodes."""
+
+    def sample_gradient(x, number, node):
+        noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(jax.random.key(0), number), node), (DIM,))
+        return x - (node + noise)
+
+    problem = Stream.make(
+        sample_gradient, lambda x, node: 0.5 * ((x - node) ** 2).sum(), NODES, DIM, 1.0, 1.0, 1.0, noise=float(DIM)
+    )
+    np.testing.assert_allclose(problem.solution, np.full(DIM, (NODES - 1) / 2), atol=1e-12)
+    network = make_network("complete", NODES)
+    errors = {}
+    for batch_size in (1, 8):
+        method = primal_dual(problem, network, "dit-4", option="C", batch_size=batch_size, theta=0.3, eta=0.1)
+        trace = simulate(problem, network, method, 3000, record_every=10)
+        assert not trace.diverged
+        errors[batch_size] = trace["error"][100:].mean()
+    # Fresh noise of variance DIM: gradient descent with η stops near η·DIM / (2 b) a node, averaged over nodes and memory.
+    assert 0.01 < errors[1] < 1.0
+    assert errors[1] / errors[8] == pytest.approx(8, rel=0.3)
+    with pytest.raises(InputError, match="option C"):
+        problem.sample_gradient(None, None)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Consensus.make(np.array([[1.0, np.nan]])), "NaN or infinite"),
+        (lambda: Consensus.make(np.ones(3)), "rows of a matrix"),
+        (lambda: LeastSquares.random(3, 5, samples=2), "at least as many samples"),
+        (lambda: LeastSquares.random(3, 5, condition=0.5), "at least 1"),
+        (lambda: Logistic.from_parts([np.ones((2, 2))], [np.ones(2)], -1.0), "regularization is -1"),
+        (lambda: LeastSquares.from_parts([np.ones((2, 2))], [np.ones(2)], 0.0).with_dual(), "μ = 0"),
+        (lambda: LeastSquares.from_parts([np.ones((2, 2))], [np.ones(2)], 0.0).condition_number, "μ = 0"),
+        (lambda: Custom.make(lambda x, s: x @ x, {"a": np.ones((2, 3)), "b": np.ones((2, 4))}, 2), "nodes × samples"),
+        (lambda: Outside.make(lambda x, n: x, 2, 2).smoothness, "give smoothness="),
+        (lambda: Outside.make(lambda x, n: x, 2, 2).hessian(None), "use option B"),
+    ],
+)
+def test_mistakes_get_one_line(make, says):
+    with pytest.raises(InputError, match=says) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_large_dimensions_are_solved_without_a_hessian(monkeypatch):
+    from lessbits.problems import newton
+
+    expected = logistic(as_sparse=True).solution
+    monkeypatch.setattr(newton, "LARGEST_DENSE", 2)
+    np.testing.assert_allclose(logistic(as_sparse=True).solution, expected, atol=1e-10)

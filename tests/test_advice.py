@@ -1,0 +1,153 @@
+"""`lessbits theory` and `lessbits advise`: the numbers by hand, and the words."""
+
+import math
+
+import numpy as np
+import pytest
+from command_line import run_command
+
+from lessbits import InputError, Settings, make_quantizer
+from lessbits.advice import advise, describe_theory
+
+
+def ring_of_100():
+    """λ_max and λ_min⁺ of the ring with Metropolis weights 1/3."""
+    return 4 / 3, (2 - 2 * math.cos(2 * math.pi / 100)) / 3
+
+
+def test_theory_on_the_star_by_hand():
+    facts = describe_theory(Settings(network="star", nodes=100, quantizer="dit-2"))
+    # Metropolis weights are 1/100, so λ_max = 1 and λ_min⁺ = 1/100; ω of two levels is √250 / 2.
+    omega = math.sqrt(250) / 2
+    spread = 1 + 12 * omega / 100
+    assert facts["lambda_max"] == pytest.approx(1) and facts["lambda_min"] == pytest.approx(0.01)
+    assert facts["rho"] == pytest.approx(100) and facts["rho_inf"] == pytest.approx(1)
+    assert facts["omega"] == pytest.approx(omega)
+    assert facts["free_omega"] == pytest.approx(100)
+    options = facts["options"]
+    assert options["A"]["theta"] == pytest.approx(1 / spread)
+    for option, share, rate in (("B", 1, 2), ("C", 2, 4), ("D", 6, 12)):
+        assert options[option]["theta"] == pytest.approx(1 / (2 * spread))
+        assert options[option]["eta"] == pytest.approx(1 / share)
+        assert options[option]["rate"] == pytest.approx(0.01 / (rate * spread))
+    assert all(row["alpha"] == pytest.approx(1 / (1 + omega)) for row in options.values())
+
+
+def test_theory_on_the_ring_by_hand():
+    facts = describe_theory(Settings(network="ring", nodes=100, quantizer="dit-2"))
+    largest, smallest = ring_of_100()
+    spread = largest + 12 * math.sqrt(250) / 2 / 3
+    assert facts["rho"] == pytest.approx(largest / smallest)
+    assert facts["rho_inf"] == pytest.approx(1 / 3 / smallest)
+    assert facts["options"]["B"]["theta"] == pytest.approx(1 / (2 * spread))
+    assert facts["options"]["B"]["rate"] == pytest.approx(smallest / (2 * spread))
+    assert facts["free_omega"] == pytest.approx(4)
+
+
+def test_theory_of_a_logistic_problem_uses_single_samples_for_c_and_d():
+    facts = describe_theory(Settings(problem="logistic", data="breast-cancer", normalize=True, nodes=8, batch_size=2))
+    full, single = facts["smoothness"], facts["sample_smoothness"]
+    assert single > full > facts["convexity"] == pytest.approx(1 / 568)  # one sample is dropped: 8 times 71
+    assert facts["condition_number"] == pytest.approx(full / facts["convexity"])
+    etas = {option: row["eta"] for option, row in facts["options"].items()}
+    assert etas["B"] == pytest.approx(1 / full) and etas["C"] == pytest.approx(1 / (2 * single))
+    assert etas["D"] == pytest.approx(1 / (6 * single))
+    assert facts["options"]["C"]["noise_floor"] > 0 == facts["options"]["D"]["noise_floor"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "network_bound", "problem_bound"),
+    [
+        ({"network": "star", "nodes": 100}, 100, 100),
+        ({"network": "ring", "nodes": 100}, 4, ring_of_100()[0] / ring_of_100()[1]),
+        ({"network": "complete", "nodes": 50}, 50, 1),
+        ({"network": "star", "nodes": 100, "weights": "unit"}, 100, 100),
+        ({"network": "ring", "nodes": 100, "messages": "broadcast"}, 2, ring_of_100()[0] / ring_of_100()[1]),
+        ({"network": "complete", "nodes": 50, "problem": "least-squares", "dim": 20, "condition": 30.0}, 50, 30),
+    ],
+)
+def test_advice_is_the_coarsest_quantizer_of_each_kind_within_the_bound(changes, network_bound, problem_bound):
+    advice = advise(Settings(**changes))
+    dim, bound = advice["settings"]["dim"], min(network_bound, problem_bound)
+    assert advice["network_bound"] == pytest.approx(network_bound)
+    assert advice["problem_bound"] == pytest.approx(problem_bound)
+    assert advice["free_omega"] == pytest.approx(bound)
+    assert [row["family"] for row in advice["choices"]] == ["rand-K", "dit-K"]
+    for row in advice["choices"]:
+        name, number = row["quantizer"].split("-")
+        quantizer = make_quantizer(row["quantizer"], dim)
+        assert row["omega"] == quantizer.omega(dim) <= bound * (1 + 1e-6)
+        coarser = int(number) - 1
+        assert coarser == 0 or make_quantizer(f"{name}-{coarser}", dim).omega(dim) > bound
+        copies = 1 if changes.get("messages") == "broadcast" else 2
+        assert row["bits"] == copies * quantizer.bits(dim)
+        assert row["bits_saved"] == pytest.approx(32 * dim / row["bits"])
+        assert row["bits_saved_in_all"] == pytest.approx(row["bits_saved"] / row["iterations_at_most"])
+
+
+@pytest.mark.parametrize("dim", [5, 10, 50, 250, 255, 1000])
+def test_a_whole_bound_is_met_despite_rounding(dim):
+    # On rings the bound is 4, where d/k - 1 is 4 for k = d/5.
+    for nodes in (6, 8, 10, 30, 100):
+        advice = advise(Settings(network="ring", nodes=nodes, dim=dim))
+        assert advice["choices"][0]["quantizer"] == f"rand-{dim // 5}", nodes
+
+
+def test_in_one_dimension_nothing_is_recommended_that_does_not_exist():
+    advice = advise(Settings(network="ring", nodes=100, dim=1))
+    assert [row["quantizer"] for row in advice["choices"]] == ["dit-1"]  # rand-1 of 1 is exact
+
+
+@pytest.mark.parametrize("function", [advise, describe_theory])
+def test_problems_without_strong_convexity_are_refused(function):
+    settings = Settings(problem="logistic", data="breast-cancer", regularization=0.0)
+    with pytest.raises(InputError, match=r"μ = 0.*add regularization above 0"):
+        function(settings)
+
+
+def test_theory_refuses_a_biased_quantizer():
+    with pytest.raises(InputError, match="unbiased"):
+        describe_theory(Settings(quantizer="top-5"))
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def test_advise_speaks_plain_words(monkeypatch, capsys):
+    out = flat(run_command(monkeypatch, capsys, "advise", "--network", "star", "--nodes", 100).out)
+    assert "star, 100 nodes" in out and "Network(" not in out
+    assert "Messages may be compressed up to ω = 100 before more iterations are needed" in out
+    assert "rand-3 82.3 240 33.4 × 3.47 ×" in out
+    assert "Take --quantizer dit-1: 14.2 times fewer bits an iteration" in out
+
+
+def test_advise_says_when_compression_does_not_pay(monkeypatch, capsys):
+    out = flat(run_command(monkeypatch, capsys, "advise", "--network", "complete", "--dim", 2).out)
+    assert "send exact" in out and "Take" not in out
+
+
+def test_advise_explains_broadcast(monkeypatch, capsys):
+    out = flat(run_command(monkeypatch, capsys, "advise", "--messages", "broadcast").out)
+    assert "Broadcast messages share their noise, so the network allows only ω = 2" in out
+
+
+@pytest.mark.parametrize("command", ["theory", "advise"])
+def test_json_holds_what_the_functions_return(monkeypatch, capsys, command):
+    result = run_command(monkeypatch, capsys, command, "--network", "path", "--nodes", 9, "--dim", 30, "--json", "-")
+    function = {"theory": describe_theory, "advise": advise}[command]
+    assert result.status == 0 and result.err == ""
+    assert result.json == function(Settings(network="path", nodes=9, dim=30))
+    assert result.json["settings"]["nodes"] == 9
+
+
+def test_theory_prints_what_it_computes(monkeypatch, capsys):
+    settings = Settings(network="star", nodes=100, quantizer="dit-2")
+    out = flat(
+        run_command(monkeypatch, capsys, "theory", "--network", "star", "--nodes", 100, "--quantizer", "dit-2").out
+    )
+    facts = describe_theory(settings)
+    row = facts["options"]["B"]
+    iterations = round(np.log(10) / row["rate"])
+    assert f"B {row['theta']:.4g} 1 {row['rate']:.3g} {iterations} {row['practical_theta']:.4g}" in out
+    assert "ρ = 100, ρ_∞ = 1" in out and "ω = 7.9057; free up to ω = 100" in out

@@ -1,0 +1,361 @@
+"""The command `lessbits`: what it prints, writes and returns."""
+
+import contextlib
+import io
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import typer
+from command_line import run_command
+
+import lessbits
+from lessbits import Settings, Trace
+from lessbits.cli import app
+from lessbits.engines.progress import Progress
+
+COMMAND = Path(sys.executable).parent / "lessbits"
+SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
+KEYS = {
+    "converged",
+    "diverged",
+    "iterations",
+    "error",
+    "suboptimality",
+    "bits_per_link",
+    "total_bits",
+    "gradient_evaluations",
+    "seconds",
+    "compile_seconds",
+    "settings",
+}
+CLOCKS = ("seconds", "compile_seconds")
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Call the command line in this process."""
+    return lambda *arguments: run_command(monkeypatch, capsys, *arguments)
+
+
+@pytest.fixture
+def libsvm(tmp_path):
+    """Twenty samples of two classes in three dimensions."""
+    random = np.random.default_rng(0)
+    lines = []
+    for label in [-1, 1] * 10:
+        values = random.normal(size=3) + 0.5 * label
+        lines.append(f"{label} " + " ".join(f"{index}:{value:.6f}" for index, value in enumerate(values, start=1)))
+    file = tmp_path / "small data.libsvm"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def subprocess_command(*arguments, **environment):
+    return subprocess.run(
+        [COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, env={**os.environ, **environment}
+    )
+
+
+def without_clocks(summary):
+    return {name: value for name, value in summary.items() if name not in CLOCKS}
+
+
+# The command lines of the issue.
+
+
+def test_the_papers_command_line_prints_one_json_object_and_nothing_else():
+    line = (
+        "run --problem consensus --nodes 100 --dim 250 --network ring --weights metropolis "
+        "--method primal-dual --option B --messages independent --quantizer dit-4 "
+        "--theta 1.2589 --eta 1 --until 1e-3 --iterations 20000 --seed 0 --json -"
+    )
+    done = subprocess_command(*line.split(), FORCE_COLOR="1")
+    assert done.returncode == 0 and done.stderr == ""
+    result = json.loads(done.stdout, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
+    assert result.keys() >= KEYS
+    assert result["converged"] is True and result["diverged"] is False
+    assert abs(result["iterations"] / 2525 - 1) <= 0.03
+    assert result["error"] <= 1e-3 < 2 * result["error"]
+    # Two messages a link: 250 coordinates of 4 bits and a scale of 32.
+    assert result["bits_per_link"] == result["iterations"] * 2 * (250 * 4 + 32)
+    assert result["total_bits"] == result["bits_per_link"] * 200
+    assert result["gradient_evaluations"] == result["iterations"] * 100
+    assert result["seconds"] > 0 and result["compile_seconds"] > 0
+    assert result["settings"]["theta"] == 1.2589 and result["settings"]["quantizer"] == "dit-4"
+
+
+@pytest.mark.parametrize("option", ["B", "D"])
+def test_logistic_regression_from_a_file_writes_the_solution(command, libsvm, tmp_path, option):
+    solution = tmp_path / "x"  # the name is taken as it is, without .npy added
+    result = command(
+        *("run", "--problem", "logistic", "--data", libsvm, "--regularization", 0.01, "--split", "sorted"),
+        *("--nodes", 4, "--network", "ring", "--option", option, "--batch-size", 1, "--iterations", 50),
+        *("--solution", solution, "--json", "-"),
+    )
+    assert result.status == 0 and result.err == ""
+    x = np.load(solution, allow_pickle=False)
+    assert x.shape == (4, 3) and x.dtype == np.float64
+    settings = result.json["settings"]
+    assert (settings["regularization"], settings["dim"], settings["features"]) == (0.01, 3, 3)
+    experiment = lessbits.build(Settings(problem="logistic", data=str(libsvm), regularization=0.01, nodes=4))
+    error = ((x - experiment.problem.solution) ** 2).sum(1).mean()
+    assert result.json["error"] == pytest.approx(error, rel=1e-9)
+
+
+# What it resolves, writes and reads again.
+
+
+def test_every_setting_is_resolved(command):
+    settings = command("run", *SMALL[:4], "--seed", 3, "--iterations", 25_000, "--until", 1e-1, "--json", "-").json[
+        "settings"
+    ]
+    assert settings.keys() == Settings.model_fields.keys()
+    unresolved = {name for name, value in settings.items() if value is None}
+    assert unresolved == {"data", "features", "samples", "regularization", "latency", "bandwidth"}
+    assert (settings["nodes"], settings["dim"], settings["record_every"]) == (6, 8, 2)
+    assert settings["problem_seed"] == settings["network_seed"] == settings["seed"] == 3
+    omega = lessbits.make_quantizer("dit-4", 8).omega(8)
+    assert settings["alpha"] == pytest.approx(1 / (1 + omega))
+    assert settings["theta"] == pytest.approx(1 / (2 * (4 / 3 + 12 * omega / 3))) and settings["eta"] == 1
+
+
+def test_the_settings_of_data_and_of_random_least_squares_are_resolved():
+    data = lessbits.build(Settings(problem="softmax", data="iris", nodes=4, theta=1.0, eta=1.0)).settings
+    assert (data.features, data.dim, data.regularization) == (4, 12, pytest.approx(1 / 148))  # two are dropped
+    random = lessbits.build(Settings(problem="least-squares", dim=5, nodes=4, theta=1.0, eta=1.0)).settings
+    assert (random.samples, random.regularization) == (5, 0.0)
+
+
+def test_weights_of_a_file_are_resolved(tmp_path):
+    edges = tmp_path / "edges.txt"
+    edges.write_text("0 1 0.5\n1 2 0.25\n")
+    settings = lessbits.build(Settings(network=str(edges), dim=3)).settings
+    assert (settings.nodes, settings.weights) == (3, "given")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--network", "erdos-renyi:0.6", "--seed", 5, "--messages", "broadcast", "--quantizer", "rand-3"),
+        ("--problem", "logistic", "--data", "DATA", "--split", "iid", "--option", "C", "--until", 1e-9),
+        ("--problem", "logistic", "--data", "DATA", "--stepsizes", "practical", "--normalize", "--precision", 32),
+    ],
+)
+def test_a_rerun_from_the_written_settings_is_identical(command, libsvm, tmp_path, arguments):
+    arguments = [libsvm if argument == "DATA" else argument for argument in arguments]
+    size = ("--nodes", 5, "--iterations", 40, *(() if libsvm in arguments else ("--dim", 8)))
+    toml, first_x, second_x = (tmp_path / name for name in ("run.toml", "first.npy", "second.npy"))
+    first = command("run", *arguments, *size, "--write-toml", toml, "--solution", first_x, "--json", "-")
+    second = command("run", toml, "--solution", second_x, "--json", "-")
+    assert first.status == second.status == 0
+    assert without_clocks(first.json) == without_clocks(second.json)
+    assert first_x.read_bytes() == second_x.read_bytes()
+
+
+def test_flags_win_over_the_file(command, tmp_path):
+    toml = tmp_path / "run.toml"
+    command("run", *SMALL, "--write-toml", toml)
+    result = command("run", toml, "--theta", 0.25, "--seed", 9, "--json", "-").json
+    assert result["settings"]["theta"] == 0.25 and result["settings"]["seed"] == 9
+    assert result["settings"]["problem_seed"] == 0  # the file's: the same problem, other coins
+
+
+def test_a_saved_trace_holds_what_the_json_says(command, tmp_path):
+    save, file = tmp_path / "run.trace", tmp_path / "run.json"
+    result = command("run", *SMALL, "--save", save, "--json", file)
+    trace = Trace.load(save)
+    assert trace.summary() == json.loads(file.read_text())
+    assert len(trace) == 61 and trace.x.shape == (6, 8)
+    assert f"stopped after {trace['iteration'][-1]} iterations" in result.out  # a file leaves the report on the terminal
+
+
+def test_precision_32(command, tmp_path):
+    solution = tmp_path / "x.npy"
+    result = command("run", *SMALL, "--precision", 32, "--solution", solution, "--json", "-")
+    assert np.load(solution).dtype == np.float32 and result.json["settings"]["precision"] == 32
+    assert jax.numpy.result_type(float) == np.float64  # the helper switched back
+
+
+def test_a_link_model_gives_simulated_time(command):
+    result = command("run", *SMALL, "--latency", 0.5, "--json", "-").json
+    assert result["simulated_seconds"] == result["iterations"] * 0.5
+    result = command("run", *SMALL, "--bandwidth", 100, "--json", "-").json
+    assert result["simulated_seconds"] == result["bits_per_link"] / 100
+
+
+# Ends that are not a success.
+
+
+def test_divergence_ends_with_status_1_and_still_prints_the_json():
+    done = subprocess_command("run", "--nodes", 6, "--dim", 8, "--theta", 1e9, "--eta", 1, "--json", "-")
+    assert done.returncode == 1
+    assert done.stderr.startswith("lessbits: diverged at iteration ") and done.stderr.count("\n") == 1
+    assert "lower theta, now 1e+09" in done.stderr
+    result = json.loads(done.stdout, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
+    assert result["diverged"] is True and result["converged"] is False
+    assert f"iteration {result['iterations']} " in done.stderr
+
+
+def test_divergence_to_nan_is_still_json(command):
+    result = command("run", *SMALL, "--eta", 1e200, "--iterations", 100, "--json", "-")
+    assert result.status == 1 and "lower eta" in result.err
+    assert result.json["error"] is None and result.json["diverged"] is True
+
+
+def test_not_reaching_the_goal_is_no_failure(command):
+    result = command("run", *SMALL, "--until", 1e-300, "--json", "-")
+    assert result.status == 0 and result.json["converged"] is False
+
+
+def test_ctrl_c_ends_with_one_line(command, monkeypatch):
+    def interrupt(settings):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("lessbits.experiment.build", interrupt)
+    result = command("run")
+    assert result.status == 130 and result.out == "" and result.err.strip() == "lessbits: interrupted"
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback():
+    with subprocess.Popen([COMMAND, "run", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+
+
+# Terminals.
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def shown_on(stream, monkeypatch, enabled=True):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with contextlib.redirect_stderr(stream), Progress(10, enabled) as bar:
+        bar.show(5, 1e-3, 2000.0)
+    return stream.getvalue()
+
+
+def test_the_progress_bar_is_for_terminals_only(monkeypatch):
+    assert "iterations" in shown_on(Terminal(), monkeypatch)
+    assert shown_on(Terminal(), monkeypatch, enabled=False) == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert shown_on(io.StringIO(), monkeypatch) == ""
+
+
+def test_quiet_switches_the_progress_bar_off(command, monkeypatch):
+    enabled = []
+
+    def spy(experiment, progress):
+        enabled.append(progress)
+        raise lessbits.InputError("far enough")
+
+    monkeypatch.setattr("lessbits.experiment.Experiment.run", spy)
+    command("run", *SMALL)
+    command("run", *SMALL, "--quiet")
+    assert enabled == [True, False]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", *SMALL, "--latency", 1), ("theory", "--network", "star", "--nodes", 100), ("advise", "--nodes", 100)],
+)
+def test_reports_fit_a_narrow_terminal(command, monkeypatch, arguments):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    result = command(*arguments)
+    assert result.status == 0 and result.err == ""
+    assert max(map(len, result.out.splitlines())) <= 60
+    assert "…" not in result.out and "\x1b" not in result.out  # nothing is cut, nothing is coloured
+
+
+def test_a_terminal_without_greek_gets_a_report_too():
+    done = subprocess_command("theory", "--nodes", 4, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0 and "Traceback" not in done.stderr
+    assert "? = " in done.stdout
+
+
+# Help.
+
+
+def test_version(command):
+    assert command("--version").out == f"lessbits {lessbits.__version__}\n"
+
+
+def test_without_arguments_it_shows_the_commands(command):
+    result = command()
+    assert result.status == 0 and result.err == ""
+    for name in ("run", "theory", "advise", "demo"):
+        assert f"│ {name} " in result.out
+
+
+def test_help_names_every_setting_with_its_default(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    out = command("run", "--help").out
+    for name, field in Settings.model_fields.items():
+        assert f"--{name.replace('_', '-')} " in out
+        assert field.description in out, name
+    for flag in ("--json", "--solution", "--save", "--write-toml", "--quiet"):
+        assert f"{flag} " in out
+
+
+def test_help_loads_no_heavy_library():
+    code = (
+        "import sys; sys.argv = ['lessbits', 'run', '--help']\n"
+        "from lessbits.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "lessbits.cli" in loaded
+    assert not loaded & {"jax", "numpy", "scipy", "matplotlib", "pandas", "sklearn", "networkx"}
+
+
+def examples():
+    commands = typer.main.get_command(app).commands
+    for name, command in commands.items():
+        for line in (command.epilog or "").split("\n\n")[1:]:
+            yield pytest.param(command, line, id=f"{name}-{len(line)}")
+
+
+@pytest.mark.parametrize(("command", "line"), list(examples()))
+def test_the_examples_in_the_help_can_be_typed(command, line):
+    program, name, *arguments = shlex.split(line)
+    assert program == "lessbits" and name == command.name
+    context = command.make_context(name, arguments)
+    given = {name: value for name, value in context.params.items() if name in Settings.model_fields}
+    settings = Settings.read(given)
+    assert context.params["file"] or any(value != Settings().model_dump()[n] for n, value in settings)
+
+
+# The demo.
+
+
+def test_the_demo_prints_tables_and_writes_data_and_a_plot(command, monkeypatch, tmp_path):
+    headline = "lessbits.experiments.headline"
+    monkeypatch.setattr(f"{headline}.NODES", 8)
+    monkeypatch.setattr(f"{headline}.DIM", 20)
+    monkeypatch.setattr(f"{headline}.TUNED", {"star": {"exact": 1, "dit-4": 1}, "ring": {"exact": 0, "rand-2": -10}})
+    result = command("demo", "--out", tmp_path / "new" / "folder")
+    assert result.status == 0 and result.err == ""
+    data = json.loads((tmp_path / "new" / "folder" / "results.json").read_text())
+    assert (tmp_path / "new" / "folder" / "headline.png").read_bytes().startswith(b"\x89PNG")
+    for network, quantizer in (("star", "dit-4"), ("ring", "rand-2")):
+        exact, other = data[network]
+        assert (exact["quantizer"], exact["free"], exact["bits_saved"]) == ("exact", "-", 1)
+        assert other["quantizer"] == quantizer and other["converged"]
+        assert other["bits_saved"] == pytest.approx(exact["bits_per_link"] / other["bits_per_link"])
+        assert f"{other['iterations']:,}" in result.out and quantizer in result.out
+    assert data["star"][1]["free"] == "yes" and data["ring"][1]["free"].startswith("no, ")
+    assert "star of 8 nodes" in result.out and "headline.png" in result.out.replace("\n", "")
