@@ -20,8 +20,10 @@ def test_theory_on_the_star_by_hand():
     # Metropolis weights are 1/100, so λ_max = 1 and λ_min⁺ = 1/100; ω of two levels is √250 / 2.
     omega = math.sqrt(250) / 2
     spread = 1 + 12 * omega / 100
-    assert facts["lambda_max"] == pytest.approx(1) and facts["lambda_min"] == pytest.approx(0.01)
-    assert facts["rho"] == pytest.approx(100) and facts["rho_inf"] == pytest.approx(1)
+    assert facts["lambda_max"] == pytest.approx(1)
+    assert facts["lambda_min"] == pytest.approx(0.01)
+    assert facts["rho"] == pytest.approx(100)
+    assert facts["rho_inf"] == pytest.approx(1)
     assert facts["omega"] == pytest.approx(omega)
     assert facts["free_omega"] == pytest.approx(100)
     options = facts["options"]
@@ -50,7 +52,8 @@ def test_theory_of_a_logistic_problem_uses_single_samples_for_c_and_d():
     assert single > full > facts["convexity"] == pytest.approx(1 / 568)  # one sample is dropped: 8 times 71
     assert facts["condition_number"] == pytest.approx(full / facts["convexity"])
     etas = {option: row["eta"] for option, row in facts["options"].items()}
-    assert etas["B"] == pytest.approx(1 / full) and etas["C"] == pytest.approx(1 / (2 * single))
+    assert etas["B"] == pytest.approx(1 / full)
+    assert etas["C"] == pytest.approx(1 / (2 * single))
     assert etas["D"] == pytest.approx(1 / (6 * single))
     assert facts["options"]["C"]["noise_floor"] > 0 == facts["options"]["D"]["noise_floor"]
 
@@ -116,7 +119,8 @@ def flat(text):
 
 def test_advise_speaks_plain_words(monkeypatch, capsys):
     out = flat(run_command(monkeypatch, capsys, "advise", "--network", "star", "--nodes", 100).out)
-    assert "star, 100 nodes" in out and "Network(" not in out
+    assert "star, 100 nodes" in out
+    assert "Network(" not in out
     assert "Messages may be compressed up to ω = 100 before more iterations are needed" in out
     assert "rand-3 82.3 240 33.4 × 3.47 ×" in out
     assert "Take --quantizer dit-1: 14.2 times fewer bits an iteration" in out
@@ -124,7 +128,8 @@ def test_advise_speaks_plain_words(monkeypatch, capsys):
 
 def test_advise_says_when_compression_does_not_pay(monkeypatch, capsys):
     out = flat(run_command(monkeypatch, capsys, "advise", "--network", "complete", "--dim", 2).out)
-    assert "send exact" in out and "Take" not in out
+    assert "send exact" in out
+    assert "Take" not in out
 
 
 def test_advise_explains_broadcast(monkeypatch, capsys):
@@ -136,7 +141,8 @@ def test_advise_explains_broadcast(monkeypatch, capsys):
 def test_json_holds_what_the_functions_return(monkeypatch, capsys, command):
     result = run_command(monkeypatch, capsys, command, "--network", "path", "--nodes", 9, "--dim", 30, "--json", "-")
     function = {"theory": describe_theory, "advise": advise}[command]
-    assert result.status == 0 and result.err == ""
+    assert result.status == 0
+    assert result.err == ""
     assert result.json == function(Settings(network="path", nodes=9, dim=30))
     assert result.json["settings"]["nodes"] == 9
 
@@ -150,4 +156,5 @@ def test_theory_prints_what_it_computes(monkeypatch, capsys):
     row = facts["options"]["B"]
     iterations = round(np.log(10) / row["rate"])
     assert f"B {row['theta']:.4g} 1 {row['rate']:.3g} {iterations} {row['practical_theta']:.4g}" in out
-    assert "ρ = 100, ρ_∞ = 1" in out and "ω = 7.9057; free up to ω = 100" in out
+    assert "ρ = 100, ρ_∞ = 1" in out
+    assert "ω = 7.9057; free up to ω = 100" in out

@@ -44,7 +44,8 @@ def test_any_number_survives_the_round_trip_through_toml(theta, until, seed, nor
 
 def test_settings_left_open_are_left_out_of_the_toml():
     written = tomllib.loads(Settings(theta=1.0).to_toml())
-    assert written["theta"] == 1.0 and "eta" not in written
+    assert written["theta"] == 1.0
+    assert "eta" not in written
 
 
 def test_a_whole_number_is_good_enough_for_a_real_one():
@@ -90,7 +91,8 @@ def test_mistakes_in_the_file_get_one_line(tmp_path, line, says):
     file.write_text(line)
     with pytest.raises(InputError) as error:
         Settings.read({}, file)
-    assert says in str(error.value) and "\n" not in str(error.value)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_long_mistake_is_cut(tmp_path):
@@ -114,7 +116,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 
 def test_every_setting_is_described_with_its_default():
     for name, field in Settings.model_fields.items():
-        assert field.description and len(field.description) > 10, name
+        assert len(field.description or "") > 10, name
         assert field.json_schema_extra["group"] in ("Problem", "Data", "Network", "Method", "Run")
         if isinstance(field.default, str):
             assert field.description.endswith(f"default: {field.default}"), name

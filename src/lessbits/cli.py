@@ -43,12 +43,30 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     for name, info in Settings.model_fields.items():
         group = info.json_schema_extra["group"] if isinstance(info.json_schema_extra, dict) else "Settings"
         kind: Any = {"stepsizes": str, "precision": int}.get(name, info.annotation)  # choices are checked by Settings
-        option = typer.Option(help=info.description, rich_help_panel=str(group), show_default=False)
+        option = typer.Option(
+            help=info.description, rich_help_panel=str(group), show_default=False, parser=_parser(kind)
+        )
         annotation = Annotated[kind | None, option]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
     call.__signature__ = inspect.Signature(parameters + own)  # type: ignore[attr-defined]
     call.__doc__, call.__name__ = command.__doc__, command.__name__
     return call
+
+
+def _parser(kind: Any) -> Callable[[str], Any] | None:
+    """Return what reads a number from a flag, and says what was given if it is none; None for other kinds."""
+    for number, words in ((int, "a whole number"), (float, "a number")):
+        if kind in (number, number | None):
+
+            def parse(text: str, number: type = number, words: str = words) -> Any:
+                try:
+                    return number(text)
+                except ValueError:
+                    raise typer.BadParameter(f"{text!r} is not {words}") from None
+
+            parse.__name__ = number.__name__  # which the help shows
+            return parse
+    return None
 
 
 _FILE = typer.Argument(
@@ -171,6 +189,8 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Show the headline: on the star compression is free, on the ring it is not (the paper's Figure 1)."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file, but the demo writes into a folder: name another")
     _set_precision(Settings())
     from lessbits.experiments.headline import headline
 
@@ -234,8 +254,7 @@ def main() -> None:
     except InputError as error:
         _complain(str(error))
         status = 2
-    except (KeyboardInterrupt, typer.Abort):  # the option parser turns the first into the second
-        _complain("interrupted")
+    except (KeyboardInterrupt, typer.Abort):  # which of the two, or a silent 130, depends on typer's version
         status = 130
     except MemoryError as error:
         _complain(f"this needs more memory than there is ({error}): take fewer nodes, dimensions or samples")
@@ -247,6 +266,9 @@ def main() -> None:
         # Usage errors of the option parser: it ships under two names, so ask for what they have in common.
         if not hasattr(error, "format_message"):
             raise
-        _complain(f"{error.format_message()} (see lessbits --help)")
+        asked = getattr(getattr(error, "ctx", None), "command_path", "lessbits")
+        _complain(f"{error.format_message()} (see {asked} --help)")
         status = 2
+    if status == 130:
+        _complain("interrupted")
     sys.exit(status if isinstance(status, int) else 0)

@@ -93,8 +93,9 @@ def _check_method(problem: Problem, settings: Settings) -> None:
     """Refuse what the method cannot do with this problem."""
     largest = int(np.max(np.asarray(problem.counts)))
     if settings.option in ("C", "D") and settings.batch_size > largest:
+        samples = "1 sample" if largest == 1 else f"{largest} samples"
         raise InputError(
-            f"batch_size is {settings.batch_size}, but no node has more than {largest} samples: "
+            f"batch_size is {settings.batch_size}, but no node has more than {samples}: "
             "take a smaller one, or option B, which uses all"
         )
     if settings.option == "A" and problem.convexity <= 0:

@@ -28,8 +28,11 @@ def test_save_and_load_give_back_everything_exactly(trace, saved):
     loaded = Trace.load(saved)
     assert list(loaded.columns) == list(trace.columns)
     for name, column in trace.columns.items():
-        assert loaded[name].dtype == column.dtype and loaded[name].tobytes() == column.tobytes()
-    assert loaded.x.dtype == trace.x.dtype and loaded.x.shape == (6, 8) and loaded.x.tobytes() == trace.x.tobytes()
+        assert loaded[name].dtype == column.dtype
+        assert loaded[name].tobytes() == column.tobytes()
+    assert loaded.x.dtype == trace.x.dtype
+    assert loaded.x.shape == (6, 8)
+    assert loaded.x.tobytes() == trace.x.tobytes()
     assert loaded.summary() == trace.summary()
     assert loaded.settings["theta"] == 0.1 + 0.2
     assert list(loaded.to_pandas().columns) == list(trace.columns)
@@ -46,7 +49,8 @@ def test_a_diverged_trace_survives_the_round_trip(trace, tmp_path):
     columns = {**trace.columns, "error": np.array([1.0, np.inf, np.nan])}
     Trace(columns, trace.x * np.nan, False, True, "diverged", 0.5).save(tmp_path / "run.trace")
     loaded = Trace.load(tmp_path / "run.trace")
-    assert loaded.diverged and np.isnan(loaded.x).all()
+    assert loaded.diverged
+    assert np.isnan(loaded.x).all()
     np.testing.assert_array_equal(loaded["error"], [1.0, np.inf, np.nan])
 
 

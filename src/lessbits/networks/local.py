@@ -19,7 +19,17 @@ class DegreeGroup:
     """Nodes with about equally many links: more than half of `width`, a power of two, and at most `width`."""
 
     links: jax.Array  # int32 [width, nodes of the group], local link numbers; where a node has fewer, any link
-    weight: jax.Array  # [width, nodes of the group], zero where a node has fewer
+    weight: jax.Array  # [width, nodes of the group]
+    present: jax.Array  # bool [width, nodes of the group], whether the node has that many links
+
+    def weighted(self, slot: int | slice, term: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        """Return w_l·term(l) for one slot or several, and zero where a node has no such link.
+
+        The choice also keeps the compiler from fusing the product into a later sum, which it does or does not depending
+        on the program around it: rounding would then differ between engines.
+        """
+        products = self.weight[slot].reshape(-1)[:, None] * term(self.links[slot].reshape(-1))
+        return jnp.where(self.present[slot].reshape(-1)[:, None], products, 0)
 
 
 @pytree
@@ -64,10 +74,9 @@ class LocalNetwork:
         for group in self.groups:
             width, members = group.links.shape
             if width <= WIDEST_UNROLLED:
-                terms = [group.weight[slot][:, None] * term(group.links[slot]) for slot in range(width)]
-                sums.append(add_pairwise(terms))
+                sums.append(add_pairwise([group.weighted(slot, term) for slot in range(width)]))
             else:
-                stacked = group.weight.reshape(-1)[:, None] * term(group.links.reshape(-1))
+                stacked = group.weighted(slice(None), term)
                 sums.append(sum_pairwise(stacked.reshape(width, members, -1), axis=0))
         return sums[0] if self.order is None else jnp.concatenate(sums)[self.order]
 
@@ -90,8 +99,8 @@ def _degree_groups(
         slots = np.arange(size)[:, None]
         present = slots < degree[inside]
         links = np.where(present, first_link[inside] + slots, first_link[inside])
-        weights = np.where(present, weight[links], 0.0)
-        groups.append(DegreeGroup(jnp.asarray(links, jnp.int32), jnp.asarray(weights, jnp.result_type(float))))
+        weights = jnp.asarray(weight[links], jnp.result_type(float))
+        groups.append(DegreeGroup(jnp.asarray(links, jnp.int32), weights, jnp.asarray(present)))
         members.append(inside)
     if len(groups) == 1:
         return tuple(groups), None
