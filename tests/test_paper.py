@@ -58,7 +58,9 @@ def test_iterations_of_the_papers_consensus_experiment(network, quantizer):
 
 def test_rand_10_on_the_ring_needs_more_than_20_000_iterations():
     method = PrimalDual.make(make_quantizer("rand-10", 250), 0.1, 1.0, dim=250)
-    trace = simulate(Consensus.random(100, 250), make_network("ring", 100), method, 20_000, until=1e-3, record_every=200)
+    trace = simulate(
+        Consensus.random(100, 250), make_network("ring", 100), method, 20_000, until=1e-3, record_every=200
+    )
     assert not trace.converged and not trace.diverged
 
 
@@ -131,7 +133,9 @@ def test_option_c_with_the_corollarys_step_size_reaches_its_target(logistic):
     target = 0.05
     method = primal_dual(logistic, network, "dit-4", option="C", target=target)
     setting = theory_setting(logistic, network, method.quantizer, "C")
-    start = float(Lyapunov.of(logistic, network, coefficients("C", setting, method))(_state(logistic, method, network), logistic))
+    start = float(
+        Lyapunov.of(logistic, network, coefficients("C", setting, method))(_state(logistic, method, network), logistic)
+    )
     needed = theory.iterations("C", setting, target, start / 6)
     trace = simulate(logistic, network, method, needed, record_every=max(1, needed // 100))
     assert trace["error"][-1] - trace["consensus"][-1] <= target
@@ -160,7 +164,9 @@ def test_lyapunov_functions_contract_at_the_proven_rate_on_average(logistic, opt
     start = Start(x, z - z.mean(0), h)
     values = np.array(
         [
-            simulate(logistic, network, method, 40, seed=seed, start=start, measures={"psi": measure}, record_every=1)["psi"]
+            simulate(logistic, network, method, 40, seed=seed, start=start, measures={"psi": measure}, record_every=1)[
+                "psi"
+            ]
             for seed in range(60)
         ]
     )

@@ -97,7 +97,7 @@ def _choice(name: str, dim: int, setting: theory.Setting, messages: str) -> dict
     quantizer = make_quantizer(name, dim)
     assert isinstance(quantizer, Quantizer)
     # Algorithm 1 sends two messages a link where the exact method sends one.
-    sent = 1 * quantizer.bits(dim)
+    sent = (2 if messages == "independent" else 1) * quantizer.bits(dim)
     omega = quantizer.omega(dim)
     saved = Exact().bits(dim) / sent
     slowdown = theory.noise_inflation(setting._replace(omega=omega), messages)

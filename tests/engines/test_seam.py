@@ -39,7 +39,9 @@ def run_in_parts(problem, network, method, iterations, parts, seed=0):
         sent = [send(method, step, s, p, local) for s, p, local in zip(states, problems, locals_, strict=True)]
         outboxes = [outbox for _, outbox, _ in sent]
         states = [
-            receive(method, step, state, outbox, deliver(network, outboxes, local, order_of_links, order_of_nodes), local)
+            receive(
+                method, step, state, outbox, deliver(network, outboxes, local, order_of_links, order_of_nodes), local
+            )
             for (state, outbox, _), local in zip(sent, locals_, strict=True)
         ]
     return np.concatenate([np.asarray(state.x) for state in states])[order_of_nodes]

@@ -71,7 +71,9 @@ def test_exact_messages_equal_the_plain_primal_dual_gradient_method():
     problem = LeastSquares.random(NODES, DIM, condition=5.0)
     network = make_network("erdos-renyi:0.5", NODES, seed=3)
     method = make("exact")
-    history = run_reference(network, lambda k, x: np.asarray(problem.gradient(x)), np.zeros((NODES, DIM)), 200, 0.3, 0.7)
+    history = run_reference(
+        network, lambda k, x: np.asarray(problem.gradient(x)), np.zeros((NODES, DIM)), 200, 0.3, 0.7
+    )
     trace = simulate(problem, network, method, 200, measures={"z": Spy(2, 1)}, record_every=1)
     np.testing.assert_allclose(trace.x, history[-1][0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(trace["z"][1:], [z[2, 1] for _, z in history], rtol=0, atol=1e-12)

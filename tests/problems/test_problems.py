@@ -30,7 +30,9 @@ def make_samples(as_sparse=False, targets=None):
     random = np.random.default_rng(0)
     features = random.normal(size=(SAMPLES, DIM)) * (random.random((SAMPLES, DIM)) < 0.6)
     features[3] = 0  # an empty row is a valid sample
-    labels = np.sign(features @ random.normal(size=DIM) + 0.3 * random.normal(size=SAMPLES)) if targets is None else targets
+    labels = (
+        np.sign(features @ random.normal(size=DIM) + 0.3 * random.normal(size=SAMPLES)) if targets is None else targets
+    )
     return Samples(sparse.csr_matrix(features) if as_sparse else features, labels, "made")
 
 
@@ -136,7 +138,9 @@ def test_smoothness_and_convexity_bound_the_hessians(problem):
         tightest.append((values.min(), values.max()))
     lowest, highest = min(low for low, _ in tightest), max(high for _, high in tightest)
     if isinstance(problem, Custom):  # estimated at the solution
-        values = np.linalg.eigvalsh(np.asarray(problem.hessian(jnp.asarray(np.broadcast_to(problem.solution, (NODES, DIM))))))
+        values = np.linalg.eigvalsh(
+            np.asarray(problem.hessian(jnp.asarray(np.broadcast_to(problem.solution, (NODES, DIM)))))
+        )
         assert (problem.convexity, problem.smoothness) == pytest.approx((values.min(), values.max()))
         return
     assert problem.convexity <= lowest * (1 + 1e-9) and highest <= problem.smoothness * (1 + 1e-9)

@@ -55,7 +55,8 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
     (out / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     plot_headline(results, out / "headline.png")
     print(
-        f"free: at most {FREE - 1:.0%} more iterations than exact. Bits are the paper's nominal count, memory included."
+        f"free: at most {FREE - 1:.0%} more iterations than exact, else how many times as many. "
+        "Bits: the paper's nominal count, memory included."
     )
     print(f"Plot and data: {out / 'headline.png'}, {out / 'results.json'}")
     return results
@@ -71,7 +72,7 @@ def _cell(
     last = trace.summary()
     exact = before[0] if before else last
     ratio = last["iterations"] / exact["iterations"]
-    free = "-" if not before else "yes" if trace.converged and ratio <= FREE else f"no, {ratio:.1f} × iterations"
+    free = "-" if not before else "yes" if trace.converged and ratio <= FREE else f"no, {ratio:.1f} ×"
     return {
         "quantizer": spelling,
         "omega": quantizer.omega(DIM),

@@ -9,7 +9,7 @@ import numpy as np
 
 from lessbits.networks.network import Network
 from lessbits.pytrees import pytree
-from lessbits.summation import add_pairwise, sum_pairwise
+from lessbits.summation import add_pairwise, separate, sum_pairwise
 
 WIDEST_UNROLLED = 16  # links a node up to which each link's gather is written out, and fused by XLA into one loop
 
@@ -19,17 +19,11 @@ class DegreeGroup:
     """Nodes with about equally many links: more than half of `width`, a power of two, and at most `width`."""
 
     links: jax.Array  # int32 [width, nodes of the group], local link numbers; where a node has fewer, any link
-    weight: jax.Array  # [width, nodes of the group]
-    present: jax.Array  # bool [width, nodes of the group], whether the node has that many links
+    weight: jax.Array  # [width, nodes of the group], zero where a node has fewer
 
     def weighted(self, slot: int | slice, term: Callable[[jax.Array], jax.Array]) -> jax.Array:
-        """Return w_l·term(l) for one slot or several, and zero where a node has no such link.
-
-        The choice also keeps the compiler from fusing the product into a later sum, which it does or does not depending
-        on the program around it: rounding would then differ between engines.
-        """
-        products = self.weight[slot].reshape(-1)[:, None] * term(self.links[slot].reshape(-1))
-        return jnp.where(self.present[slot].reshape(-1)[:, None], products, 0)
+        """Return w_l·term(l) for one slot or several, rounded before it is added to anything."""
+        return separate(self.weight[slot].reshape(-1)[:, None] * term(self.links[slot].reshape(-1)))
 
 
 @pytree
@@ -99,8 +93,8 @@ def _degree_groups(
         slots = np.arange(size)[:, None]
         present = slots < degree[inside]
         links = np.where(present, first_link[inside] + slots, first_link[inside])
-        weights = jnp.asarray(weight[links], jnp.result_type(float))
-        groups.append(DegreeGroup(jnp.asarray(links, jnp.int32), weights, jnp.asarray(present)))
+        weights = np.where(present, weight[links], 0.0)
+        groups.append(DegreeGroup(jnp.asarray(links, jnp.int32), jnp.asarray(weights, jnp.result_type(float))))
         members.append(inside)
     if len(groups) == 1:
         return tuple(groups), None

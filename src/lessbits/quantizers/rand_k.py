@@ -11,6 +11,7 @@ from lessbits.errors import InputError
 from lessbits.pytrees import pytree
 from lessbits.quantizers.base import FLOAT_BITS, Quantizer
 from lessbits.randomness import Draws
+from lessbits.summation import separate
 
 MOST_STEPS = 4096  # strides to choose from; more would not make the choice of coordinates visibly more random
 
@@ -70,7 +71,7 @@ class RandK(Quantizer):
     def quantize(self, vectors: jax.Array, measure: tuple[()], draws: Draws) -> jax.Array:
         """Return (d/k)·x on the chosen coordinates and zero elsewhere."""
         dim = vectors.shape[-1]
-        return jnp.where(chosen(dim, self.kept, draws), vectors * (dim / self.kept), 0)
+        return jnp.where(chosen(dim, self.kept, draws), separate(vectors * (dim / self.kept)), 0)
 
     def decode(self, payload: jax.Array) -> jax.Array:
         """Return the vectors as they are."""
