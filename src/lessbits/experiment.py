@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate import record_interval, simulate
 from lessbits.engines.trace import LinkModel, Trace
 from lessbits.errors import InputError, check_name
 from lessbits.methods.primal_dual import MESSAGES, OPTIONS, PrimalDual
@@ -25,7 +25,6 @@ PROBLEMS = ("consensus", "least-squares", "logistic", "softmax")
 METHODS = ("primal-dual",)
 DEFAULT_NODES = 16
 DEFAULT_DIM = 250
-MOST_RECORDS = 10_000
 GOALS = ("error", "suboptimality", "consensus")
 
 
@@ -84,7 +83,7 @@ def build(settings: Settings) -> Experiment:
         theta=method.theta,
         eta=method.eta,
         alpha=method.alpha,
-        record_every=settings.record_every or max(1, settings.iterations // MOST_RECORDS),
+        record_every=settings.record_every or record_interval(settings.iterations),
     )
     return Experiment(resolved, problem, network, method)
 

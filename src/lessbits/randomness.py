@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lessbits.errors import InputError
+
 GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio: spreads consecutive ids over all 32 bits
 FIRST_MULTIPLIER = 0x7FEB352D
 SECOND_MULTIPLIER = 0x846CA68B
@@ -37,6 +39,8 @@ class Step(NamedTuple):
 
 def make_seed(seed: int) -> jax.Array:
     """Split a seed of up to 64 bits into two words."""
+    if not 0 <= seed < 2**64:
+        raise InputError(f"seed is {seed}, but it must be a whole number from 0 to 2^64 - 1")
     return jnp.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF], jnp.uint32)
 
 

@@ -64,7 +64,7 @@ def _check(option: str, setting: Setting) -> None:
     if setting.convexity <= 0:
         raise InputError(
             f"theory's step sizes need strong convexity, but μ = {setting.convexity:g}: "
-            "add regularization above 0, or give theta and eta"
+            "add regularization above 0, take practical step sizes, or give theta and eta"
         )
     check_positive("the smoothness L", setting.smoothness)
 
@@ -178,6 +178,10 @@ def practical_step_sizes(option: str, setting: Setting, messages: str = "indepen
     alpha = 1 / (1 + setting.omega)
     limit = setting.lambda_max * noise_inflation(setting, messages)
     if option == "A":
+        if setting.convexity <= 0:
+            raise InputError(
+                "option A needs strongly convex losses, but μ = 0: add regularization above 0, or take option B"
+            )
         # The dual function has curvature up to 1/μ, so dual ascent is stable for θ < 2μ/λ_max.
         return StepSizes(1.6 * setting.convexity / limit, 1 / setting.smoothness, alpha)
     eta = 1 / ({"B": 1, "C": 2, "D": 3}[option] * setting.smoothness)

@@ -1,7 +1,7 @@
-"""The seam that lets one method run simulated and on real processes: parts of the nodes, send and receive compiled apart.
+"""The seam: parts of the nodes, `send` and `receive` compiled apart, must give the simulator's run.
 
-The nodes are dealt to several parts, each with its own rows of problem, network and state. Messages go from part to part
-as NumPy arrays. The result must be the simulator's, bit for bit.
+The nodes are dealt to several parts, each with its own rows of problem, network and state, as real processes would be.
+Messages go from part to part as NumPy arrays.
 """
 
 import jax
@@ -59,9 +59,18 @@ def deliver(network, outboxes, local, order_of_links, order_of_nodes):
     return tuple(inbox)
 
 
-@pytest.mark.parametrize("network", ["ring", "star", "erdos-renyi:0.4"])
-@pytest.mark.parametrize("messages", ["independent", "broadcast"])
-@pytest.mark.parametrize("quantizer", ["exact", "dit-4", "rand-9", "natural"])
+# Each network, message kind and quantizer, in the pairs that once differed in the last bit.
+CASES = [
+    ("ring", "independent", "dit-4"),
+    ("ring", "independent", "rand-9"),
+    ("star", "broadcast", "dit-4"),
+    ("star", "broadcast", "natural"),
+    ("erdos-renyi:0.4", "independent", "exact"),
+    ("erdos-renyi:0.4", "broadcast", "rand-9"),
+]
+
+
+@pytest.mark.parametrize(("network", "messages", "quantizer"), CASES)
 def test_parts_of_the_nodes_give_the_same_run_bit_for_bit(network, messages, quantizer):
     network = make_network(network, NODES, seed=1)
     method = PrimalDual.make(make_quantizer(quantizer, DIM), 0.2, 0.7, dim=DIM, messages=messages)

@@ -69,7 +69,8 @@ def test_recording_less_often_changes_nothing_else(setting):
 
 def test_stops_at_the_first_record_that_reaches_the_goal(setting):
     trace = simulate(*setting, make(), 5000, until=1e-6, record_every=1)
-    assert trace.converged and not trace.diverged
+    assert trace.converged
+    assert not trace.diverged
     assert trace["error"][-1] <= 1e-6 < trace["error"][-2]
     shorter = simulate(*setting, make(), int(trace["iteration"][-1]))
     np.testing.assert_allclose(shorter.x, trace.x, rtol=0, atol=1e-15)
@@ -89,7 +90,8 @@ def test_scores_are_what_they_say(setting):
 @pytest.mark.parametrize(("theta", "eta", "guilty"), [(50.0, 1.0, "theta"), (0.5, 3.0, "eta")])
 def test_divergence_stops_the_run_and_names_the_step_size(setting, theta, eta, guilty):
     trace = simulate(*setting, make(theta=theta, eta=eta), 100_000, until=1e-9, record_every=1)
-    assert trace.diverged and not trace.converged
+    assert trace.diverged
+    assert not trace.converged
     assert trace["iteration"][-1] < 1000
     assert f"diverged at iteration {trace['iteration'][-1]}" in trace.message
     assert f"lower {guilty}" in trace.message
@@ -97,20 +99,24 @@ def test_divergence_stops_the_run_and_names_the_step_size(setting, theta, eta, g
 
 def test_reaching_nothing_is_said(setting):
     trace = simulate(*setting, make(), 5, until=1e-9)
-    assert not trace.converged and not trace.diverged
+    assert not trace.converged
+    assert not trace.diverged
     assert trace.message.startswith("stopped after 5 iterations with error")
 
 
 def test_a_run_that_starts_at_the_goal_takes_no_iteration(setting):
     trace = simulate(*setting, make(), 50, until=1e9)
-    assert trace.converged and trace["iteration"][-1] == 0 and trace["bits_per_link"][-1] == 0
+    assert trace.converged
+    assert trace["iteration"][-1] == 0
+    assert trace["bits_per_link"][-1] == 0
 
 
 def test_the_goal_may_be_the_suboptimality():
     problem, network = LeastSquares.random(6, 4), make_network("complete", 6)
     method = PrimalDual.make(make_quantizer("exact", 4), 0.5, 1.0, dim=4)
     trace = simulate(problem, network, method, 50_000, until=1e-6, goal="suboptimality", record_every=1)
-    assert trace.converged and trace["suboptimality"][-1] <= 1e-6 < trace["suboptimality"][-2]
+    assert trace.converged
+    assert trace["suboptimality"][-1] <= 1e-6 < trace["suboptimality"][-2]
 
 
 def test_simulated_time_follows_latency_bandwidth_and_gradients(setting):
@@ -121,7 +127,8 @@ def test_simulated_time_follows_latency_bandwidth_and_gradients(setting):
 
 def test_float32_runs_stay_in_float32(in_float32):
     trace = simulate(Consensus.random(NODES, DIM), make_network("ring", NODES), make(), 2000, until=1e-8)
-    assert trace.x.dtype == np.float32 and trace.converged
+    assert trace.x.dtype == np.float32
+    assert trace.converged
 
 
 @pytest.mark.parametrize(

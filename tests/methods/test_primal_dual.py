@@ -190,7 +190,8 @@ def test_option_d_counts_both_sample_gradients_and_its_refreshes():
     method = make("dit-3", 0.01, 0.05, dim=4, option="D", batch_size=2)
     trace = simulate(problem, network, method, 4000, record_every=1)
     work = np.diff(trace["gradient_evaluations"])
-    assert work[0] >= NODES * (2 * 2 + 20) and np.all((work - NODES * 4) % 20 == 0)
+    assert work[0] >= NODES * (2 * 2 + 20)
+    assert np.all((work - NODES * 4) % 20 == 0)
     refreshes = (work[1:] - NODES * 4) / 20
     expected = NODES * 2 / 20  # the coin falls with probability b/m
     assert abs(refreshes.mean() - expected) < 5 * np.sqrt(expected / len(refreshes))

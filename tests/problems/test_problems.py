@@ -143,7 +143,8 @@ def test_smoothness_and_convexity_bound_the_hessians(problem):
         )
         assert (problem.convexity, problem.smoothness) == pytest.approx((values.min(), values.max()))
         return
-    assert problem.convexity <= lowest * (1 + 1e-9) and highest <= problem.smoothness * (1 + 1e-9)
+    assert problem.convexity <= lowest * (1 + 1e-9)
+    assert highest <= problem.smoothness * (1 + 1e-9)
     if isinstance(problem, LeastSquares | Consensus):  # Hessians do not move: the bounds are exact
         assert (problem.convexity, problem.smoothness) == pytest.approx((lowest, highest))
 
@@ -199,7 +200,8 @@ def test_uneven_splits_minimise_the_pooled_loss():
 def test_regularization_is_one_over_all_samples_by_default():
     samples = make_samples()
     problem = Logistic.from_samples(samples, split_samples(samples, NODES, "sorted"), samples.labels, None)
-    assert problem.samples == 24 and problem.convexity == pytest.approx(1 / 24)
+    assert problem.samples == 24
+    assert problem.convexity == pytest.approx(1 / 24)
 
 
 def test_random_least_squares_have_the_spectrum_asked_for():
@@ -257,7 +259,7 @@ def test_a_stream_of_fresh_samples_serves_option_c():
         trace = simulate(problem, network, method, 3000, record_every=10)
         assert not trace.diverged
         errors[batch_size] = trace["error"][100:].mean()
-    # Fresh noise of variance DIM: gradient descent with η stops near η·DIM / (2 b) a node, averaged over nodes and memory.
+    # Gradient descent with fresh noise of variance DIM / b stops near η·DIM / (2 b).
     assert 0.01 < errors[1] < 1.0
     assert errors[1] / errors[8] == pytest.approx(8, rel=0.3)
     with pytest.raises(InputError, match="option C"):

@@ -58,10 +58,15 @@ def _read_matrix_network(path: Path, weights: str) -> Network:
         raise
     except (ValueError, TypeError, EOFError, OverflowError, UserWarning) as error:
         raise InputError(
-            f"{str(path)!r} is not a readable {suffix} matrix of numbers: {_one_line(error)}; write it anew"
+            f"{str(path)!r} is not a readable {suffix} matrix of numbers{_reason(error, suffix)}: write it anew"
         ) from None
     refuse_other_weights(repr(str(path)), weights)
     return Network.from_matrix(matrix, name=path.name)
+
+
+def _reason(error: BaseException, suffix: str) -> str:
+    """Return what the reader said; NumPy's advice is about its own arguments and would mislead."""
+    return f" ({_one_line(error)})" if suffix == ".mtx" else ""
 
 
 def _read_matrix_market(path: Path) -> tuple[Any, bool]:

@@ -27,6 +27,7 @@ def check_nodes(nodes: object) -> int:
         raise InputError(
             f"the number of nodes is {count}, but it must be at least 2: a single node has nobody to talk to"
         )
+    check_size(f"a network of {count} nodes", 2 * (count - 1))  # a connected one has at least as many
     return count
 
 

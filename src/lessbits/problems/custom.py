@@ -25,6 +25,7 @@ class Constants(NamedTuple):
 
 
 def known(value: float | None, name: str) -> float:
+    """Return a declared constant, or say that it was not declared."""
     if value is None:
         raise InputError(
             f"{name} of this custom problem is not known: give {name}=… when you make it, or give step sizes"

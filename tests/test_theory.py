@@ -1,0 +1,128 @@
+"""Theorems A to D as numbers, against the formulas written out, and practical step sizes against runs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lessbits import Consensus, InputError, LeastSquares, make_network, make_quantizer, primal_dual, simulate, theory
+from lessbits.stepsizes import theory_setting
+
+SETTING = theory.Setting(
+    smoothness=3.0, convexity=0.5, lambda_max=2.0, lambda_min=0.1, max_weight=0.25, omega=4.0, samples=40.0, noise=2.0
+)
+SPREAD = 2.0 + 12 * 4.0 * 0.25  # λ_max + 12ω max w
+
+
+def test_step_sizes_of_the_theorems():
+    assert theory.step_sizes("A", SETTING) == pytest.approx((0.5 / SPREAD, 1 / 3, 1 / 5))
+    assert theory.step_sizes("B", SETTING) == pytest.approx((0.5 / (2 * SPREAD), 1 / 3, 1 / 5))
+    assert theory.step_sizes("C", SETTING) == pytest.approx((0.5 / (2 * SPREAD), 1 / 6, 1 / 5))
+    assert theory.step_sizes("D", SETTING) == pytest.approx((0.5 / (2 * SPREAD), 1 / 18, 1 / 5))
+
+
+def test_rates_of_the_theorems():
+    condition = 3.0 * SPREAD / (0.5 * 0.1)
+    assert theory.rate("A", SETTING) == pytest.approx(1 / condition)
+    assert theory.rate("B", SETTING) == pytest.approx(1 / (2 * condition))
+    assert theory.rate("C", SETTING, eta=0.01) == pytest.approx(0.01 * 0.5 * 0.1 / (2 * SPREAD))
+    assert theory.rate("D", SETTING) == pytest.approx(1 / (12 * condition))
+    # The other terms of each maximum: the memory's 2(1+ω), and option D's 2m.
+    easy = SETTING._replace(smoothness=0.5, lambda_min=2.0, max_weight=1e-9)
+    assert theory.rate("B", easy) == pytest.approx(1 / 10)
+    assert theory.rate("D", easy) == pytest.approx(1 / 80)
+
+
+def test_step_size_of_corollary_c():
+    sigma = math.sqrt(2.0)
+    for target in (10.0, 1e-2, 1e-6):
+        expected = min(1 / 6, math.sqrt(target) / (4 * sigma * math.sqrt(5)), target * 0.5 * 0.1 / (16 * 2.0 * SPREAD))
+        assert theory.step_sizes("C", SETTING, target).eta == pytest.approx(expected)
+        # The corollary's point: the noise floor is at most half the target.
+        assert theory.noise_floor(SETTING, expected) <= target / 2 * (1 + 1e-12)
+
+
+def test_iterations_of_corollary_c():
+    target, start = 1e-2, 7e6
+    eta, theta = theory.stochastic_eta(SETTING, target), 0.5 / (2 * SPREAD)
+    terms = [
+        2 * 5,
+        4 * 3.0 * SPREAD / (0.5 * 0.1),
+        8 * math.sqrt(2) * math.sqrt(5) * SPREAD / (0.5 * 0.1 * math.sqrt(target)),
+        32 * 2.0 * SPREAD**2 / (target * 0.5**2 * 0.1**2),
+    ]
+    expected = max(terms) * math.log(4 * eta * start / (theta * target))
+    assert theory.iterations("C", SETTING, target, start) == pytest.approx(expected, rel=1e-6, abs=1)
+
+
+def test_lyapunov_weights():
+    sizes = theory.StepSizes(theta=0.01, eta=0.2, alpha=0.1)
+    memory = 8 * 0.01**2 * 4.0 * 0.25 / 0.1
+    iterate = (1 - 0.2 * 0.5 / 2) * 0.01 / 0.2
+    assert theory.lyapunov_coefficients("A", SETTING, sizes) == pytest.approx((0, memory, 0))
+    assert theory.lyapunov_coefficients("B", SETTING, sizes) == pytest.approx((iterate, memory, 0))
+    assert theory.lyapunov_coefficients("C", SETTING, sizes) == pytest.approx((iterate, memory, 0))
+    anchor = 8 * 40 * 3.0 * 0.2 * 0.01
+    assert theory.lyapunov_coefficients("D", SETTING, sizes) == pytest.approx((iterate, memory, anchor))
+
+
+@pytest.mark.parametrize("network", ["star", "ring", "complete"])
+def test_free_compression_on_the_papers_networks(network):
+    """The paper: ω = O(n) on the star, O(1) on the ring, and at most κρ."""
+    nodes = 100
+    setting = theory_setting(Consensus.random(nodes, 10), make_network(network, nodes), make_quantizer("exact", 10))
+    expected = {"star": 100.0, "ring": 4.0, "complete": 1.0}[network]  # ρ/ρ_∞ = λ_max / max w; complete: κρ = 1
+    assert theory.free_omega(setting) == pytest.approx(expected)
+
+
+def test_broadcast_messages_have_their_own_noise_weight():
+    problem, network = Consensus.random(10, 10), make_network("star", 10)
+    setting = theory_setting(problem, network, make_quantizer("rand-5", 10), messages="broadcast")
+    assert setting.max_weight == network.lambda_max / 2
+
+
+@pytest.mark.parametrize("option", "ABCD")
+def test_theory_needs_strong_convexity(option):
+    with pytest.raises(InputError, match="strong convexity"):
+        theory.step_sizes(option, SETTING._replace(convexity=0.0))
+
+
+@pytest.mark.parametrize("option", "BD")
+@pytest.mark.parametrize("messages", ["independent", "broadcast"])
+@pytest.mark.parametrize("quantizer", ["exact", "dit-3", "rand-5"])
+@pytest.mark.parametrize("network", ["ring", "star"])
+def test_practical_step_sizes_are_larger_and_faster_than_theorys(option, messages, quantizer, network):
+    problem, network = LeastSquares.random(12, 20, condition=30.0), make_network(network, 12)
+    errors = {}
+    for kind in ("theory", "practical"):
+        method = primal_dual(problem, network, quantizer, option=option, messages=messages, stepsizes=kind)
+        trace = simulate(problem, network, method, 4000, record_every=100)
+        assert not trace.diverged
+        errors[kind] = (method.theta, trace["error"][-1])
+    assert errors["practical"][0] > 2 * errors["theory"][0]
+    assert errors["practical"][1] < 0.1 * errors["theory"][1]
+
+
+def test_practical_step_sizes_on_an_ill_conditioned_problem_do_not_diverge_later():
+    """The noise feeds itself slowly through flat directions: a short trial does not show it, the second limit does."""
+    problem, network = LeastSquares.random(12, 20, condition=3000.0), make_network("ring", 12)
+    method = primal_dual(problem, network, "dit-2", stepsizes="practical")
+    trace = simulate(problem, network, method, 60_000, record_every=100)
+    assert trace["error"][-1] < 0.05 * trace["error"][0]
+    setting = theory_setting(problem, network, method.quantizer)
+    naive = 1.6 * setting.smoothness / (setting.lambda_max * theory.noise_inflation(setting))
+    first_limit_alone = primal_dual(problem, network, "dit-2", theta=naive, eta=method.eta)
+    grown = simulate(problem, network, first_limit_alone, 60_000, record_every=100)
+    assert grown.diverged or grown["error"][-1] > 10 * np.max(trace["error"][-10:])
+
+
+def test_unstable_practical_step_sizes_are_halved_until_they_hold():
+    """Step sizes that were given stay; the others give way."""
+    problem, network = LeastSquares.random(12, 20, condition=30.0), make_network("ring", 12)
+    free = primal_dual(problem, network, "dit-4", stepsizes="practical")
+    pressed = primal_dual(problem, network, "dit-4", stepsizes="practical", eta=1.9)
+    assert pressed.eta == 1.9
+    assert pressed.theta < free.theta
+    assert not simulate(problem, network, pressed, 3000, record_every=10).diverged
+    with pytest.raises(InputError, match="no stable step sizes"):
+        primal_dual(problem, network, "dit-4", stepsizes="practical", eta=5.0)
