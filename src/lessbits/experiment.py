@@ -83,7 +83,7 @@ def build(settings: Settings) -> Experiment:
         theta=method.theta,
         eta=method.eta,
         alpha=method.alpha,
-        record_every=settings.record_every or record_interval(settings.iterations),
+        record_every=settings.record_every or record_interval(method, problem, settings.iterations),
     )
     return Experiment(resolved, problem, network, method)
 

@@ -165,7 +165,7 @@ BROKEN = {
 def test_broken_matrix_files(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(BROKEN[name])
-    with pytest.raises(InputError, match=f"is not a readable {path.suffix} matrix of numbers: ") as raised:
+    with pytest.raises(InputError, match=f"is not a readable {path.suffix} matrix of numbers") as raised:
         make_network(path)
     assert "\n" not in str(raised.value)
 

@@ -138,9 +138,9 @@ def simulate(
 ) -> Trace:
     """Run a method on a problem over a network, and return what was recorded.
 
-    Stops after `iterations`, as soon as the `goal` ("error", "suboptimality" or "consensus") is at most `until`, or on divergence.
-    Metrics are recorded every `record_every` iterations (by default often enough for 10 000 records), and `until` is
-    looked at then. The same seed gives the same run, bit for bit.
+    Stops after `iterations`, as soon as the `goal` ("error", "suboptimality" or "consensus") is at most `until`, or on
+    divergence. Metrics are recorded every `record_every` iterations (see `record_interval`), and `until` is looked at
+    then. The same seed gives the same run, bit for bit.
     """
     record_every = _check(problem, network, method, iterations, until, goal, record_every)
     real = partial(jnp.asarray, dtype=jnp.result_type(float))
@@ -222,9 +222,12 @@ def _finish(
     return Trace(recorder.columns(link_model), x, converged, diverged, message, compile_seconds)
 
 
-def record_interval(iterations: int) -> int:
-    """Return how often to record so that a run has at most 10 000 records, or a few more."""
-    return max(1, iterations // 10_000)
+def record_interval(method: Method, problem: Problem, iterations: int) -> int:
+    """Return how often to record: about 10 000 records a run at most, and ten a pass over the data.
+
+    A record looks at all samples, so recording more often would cost more than the run.
+    """
+    return max(1, iterations // 10_000, int(0.1 / method.passes(problem)))
 
 
 def _check(
@@ -245,7 +248,7 @@ def _check(
     check_name("goal", goal, ("error", "suboptimality", "consensus"))
     for compressor in method.compressors:
         compressor.check(problem.dim)
-    every = record_interval(iterations) if record_every is None else record_every
+    every = record_interval(method, problem, iterations) if record_every is None else record_every
     # Counters of one record are 32-bit integers.
     longest = (2**31 - 1) // max(network.links, 3 * problem.samples)
     if not 1 <= every <= longest:

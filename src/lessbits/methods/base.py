@@ -64,6 +64,10 @@ class Method(ABC):
     def receive(self, step: Step, state: State, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> State:
         """Use what was sent and what came back along the reverse links."""
 
+    def passes(self, problem: Problem) -> float:
+        """Return the share of all samples that an iteration looks at, about."""
+        return 1.0
+
     def suspect(self, problem: Problem) -> str:
         """Return the name of the step size to lower first when a run diverges."""
         return self.step_size_names[0]

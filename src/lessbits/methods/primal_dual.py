@@ -180,6 +180,11 @@ class PrimalDual(Method):
         gradients = lax.cond(2 * total > falls.shape[0], refresh_many, refresh_few, anchor.gradient)
         return Anchor(jnp.where(falls[:, None], x, anchor.point), gradients), falls
 
+    def passes(self, problem: Problem) -> float:
+        """Option C looks at a batch a node; D at two, and with probability b/m at all."""
+        batches = {"C": 1, "D": 3}.get(self.option)
+        return 1.0 if batches is None else min(1.0, batches * self.batch_size * problem.nodes / problem.samples)
+
     def suspect(self, problem: Problem) -> str:
         """Gradient descent alone diverges above η = 2/L; below that it is the dual step."""
         if self.option == "A":

@@ -46,6 +46,10 @@ class DenseDesign:
         """‖a_ij‖², [nodes, samples]."""
         return jnp.einsum("nmd,nmd->nm", self.features, self.features)
 
+    def node_matrix(self, node: int) -> np.ndarray:
+        """A_i on the host, in float64."""
+        return np.asarray(self.features[node], float)
+
     def rows(self, indices: jax.Array) -> "DenseDesign":
         """The chosen rows of each node, [nodes, batch]."""
         return DenseDesign(jnp.take_along_axis(self.features, indices[..., None], axis=1))
@@ -114,6 +118,12 @@ class SparseDesign:
     def squared_norms(self) -> jax.Array:
         """‖a_ij‖², [nodes, samples]."""
         return _sorted_sums(self.values**2, self.row, self.samples)
+
+    def node_matrix(self, node: int) -> sparse.csr_matrix:
+        """A_i on the host, in float64."""
+        start, end = np.asarray(self.row_start[node]), int(self.row_start[node, -1])
+        entries = np.asarray(self.values[node, :end], float), np.asarray(self.columns[node, :end])
+        return sparse.csr_matrix((*entries, start), shape=(self.samples, self.dim))
 
     def rows(self, indices: jax.Array) -> DenseDesign:
         """The chosen rows of each node, [nodes, batch], dense: a batch is small."""

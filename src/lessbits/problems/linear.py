@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import sparse
 
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
@@ -120,13 +121,9 @@ class LinearModel(Problem):
     @cached_property
     def _data_curvature(self) -> tuple[float, float]:
         """Smallest and largest eigenvalue of (n/m) A_iᵀA_i over the nodes."""
-        extremes = [_gram_extremes(self._node_matrix(node)) for node in range(self.nodes)]
+        weights = np.asarray(self.sample_weight, float)
+        extremes = [_gram_extremes(self.design.node_matrix(node), weights[node]) for node in range(self.nodes)]
         return min(low for low, _ in extremes), max(high for _, high in extremes)
-
-    def _node_matrix(self, node: int) -> np.ndarray:
-        design = self.restrict(np.array([node])).design
-        features = (design.dense() if isinstance(design, SparseDesign) else design).features
-        return np.asarray(features[0], float) * np.sqrt(np.asarray(self.sample_weight[node], float))[:, None]
 
     @property
     def smoothness(self) -> float:
@@ -155,13 +152,14 @@ class LinearModel(Problem):
         return float((second_moment - mean).mean()) / batch_size
 
 
-def _gram_extremes(matrix: np.ndarray) -> tuple[float, float]:
-    rows, columns = matrix.shape
+def _gram_extremes(matrix: np.ndarray | sparse.csr_matrix, weight: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest eigenvalue of Aᵀ diag(w) A."""
+    scaled = sparse.diags_array(np.sqrt(weight)) @ matrix
+    rows, columns = scaled.shape
     if min(rows, columns) > LARGEST_DENSE:
         from scipy.sparse.linalg import svds
 
-        largest = float(svds(matrix, k=1, return_singular_vectors=False, random_state=0)[0]) ** 2
-        return 0.0, largest
-    gram = matrix.T @ matrix if columns <= rows else matrix @ matrix.T
-    values = np.linalg.eigvalsh(gram)
+        return 0.0, float(svds(scaled, k=1, return_singular_vectors=False, rng=0)[0]) ** 2
+    gram = scaled.T @ scaled if columns <= rows else scaled @ scaled.T
+    values = np.linalg.eigvalsh(gram.toarray() if sparse.issparse(gram) else gram)
     return (max(0.0, float(values[0])) if columns <= rows else 0.0), float(values[-1])
