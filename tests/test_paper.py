@@ -10,6 +10,7 @@ from lessbits import (
     PrimalDual,
     Samples,
     Start,
+    load_samples,
     make_network,
     make_quantizer,
     primal_dual,
@@ -179,6 +180,38 @@ def test_lyapunov_functions_contract_at_the_proven_rate_on_average(logistic, opt
     assert np.all(excess.mean(0) <= chance + 1e-12)
     assert excess.mean() < 0
     assert values[:, -1].mean() < values[0, 0]
+
+
+def test_the_variance_bound_of_the_proof_has_a_gap_on_the_star():
+    """The proof bounds each node's noise alike, but the hub's weighs more: Ψ_A can grow (docs/numerics.md).
+
+    It takes a start where all the error is in the hub's memory; runs from ordinary starts do contract.
+    """
+    problem, network = Consensus.random(100, 2), make_network("star", 100)
+    method = primal_dual(problem, network, "rand-1", option="A")
+    setting = theory_setting(problem, network, method.quantizer, "A")
+    measure = Lyapunov.of(problem, network, coefficients("A", setting, method))
+    memory = np.tile(problem.solution, (100, 1))
+    memory[0] += 10
+    start = Start(z=problem.solution - np.asarray(problem.vectors), h=memory)
+    values = np.array(
+        [
+            simulate(problem, network, method, 1, seed=s, start=start, measures={"psi": measure})["psi"]
+            for s in range(50)
+        ]
+    )
+    assert values[:, 1].mean() > 3 * values[0, 0]
+    later = simulate(problem, network, method, 2000, start=start, measures={"psi": measure}, record_every=100)["psi"]
+    assert later[-1] < 0.1 * values[0, 0]
+
+
+def test_option_a_converges_on_logistic_regression():
+    samples = load_samples("breast-cancer").normalized_rows()
+    problem = Logistic.from_samples(samples, split_samples(samples, 4, "sorted"), samples.binary_labels(), 0.1)
+    network = make_network("complete", 4)
+    method = primal_dual(problem, network, "dit-6", option="A", stepsizes="practical")
+    trace = simulate(problem, network, method, 2000, until=1e-16, record_every=1)
+    assert trace.converged
 
 
 def test_option_a_converges_on_logistic_regression_from_data(w1a):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from lessbits.randomness import Draws, Step, Stream, draws, make_seed
+from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
 
 LEAST_PROBABILITY = 1e-9
 DEVIATIONS = 6.0  # a normal number leaves ±6 with probability 2e-9
@@ -34,7 +34,7 @@ to_integers = jax.jit(Draws.integers, static_argnames="count")
 compiled_draws = jax.jit(draws, static_argnames="stream")
 
 
-def draw(seed: int = 0, iteration: int = 0, ids: int | list[int] = 400, stream: Stream = Stream.DUAL) -> Draws:
+def draw(seed: int = 0, iteration: int = 0, ids: int | list[int] = 400, stream: Purpose = Purpose.DUAL) -> Draws:
     rows = np.arange(ids) if isinstance(ids, int) else np.asarray(ids)
     return compiled_draws(Step(make_seed(seed), jnp.int32(iteration)), rows, stream)
 
@@ -72,8 +72,8 @@ def test_mean_and_variance_are_those_of_the_uniform_law(dtype) -> None:
     assert abs(numbers.var() - 1 / 12) < DEVIATIONS * np.sqrt(1 / 180 / numbers.size)
 
 
-@pytest.mark.parametrize("stream", Stream)
-def test_every_bit_is_a_fair_coin(stream: Stream) -> None:
+@pytest.mark.parametrize("stream", Purpose)
+def test_every_bit_is_a_fair_coin(stream: Purpose) -> None:
     words = bits(500, seed=3, stream=stream).ravel()
     for bit in range(32):
         ones = int((words >> bit & 1).sum())
@@ -89,7 +89,7 @@ def test_the_first_number_of_many_addresses_is_uniform_too(axis: str) -> None:
     elif axis == "id":
         numbers = uniform(1, ids=size)
     elif axis == "stream":
-        numbers = np.concatenate([uniform(1, ids=size // len(Stream), stream=stream) for stream in Stream])
+        numbers = np.concatenate([uniform(1, ids=size // len(Purpose), stream=stream) for stream in Purpose])
     else:
         steps = jnp.arange(size)
         zeros = jnp.zeros_like(steps)
@@ -97,7 +97,7 @@ def test_the_first_number_of_many_addresses_is_uniform_too(axis: str) -> None:
         iterations = steps if axis == "iteration" else zeros
 
         def one(seed: jax.Array, iteration: jax.Array) -> jax.Array:
-            return draws(Step(seed, iteration), jnp.arange(1), Stream.COIN).uniform(1, jnp.dtype(jnp.float64))
+            return draws(Step(seed, iteration), jnp.arange(1), Purpose.COIN).uniform(1, jnp.dtype(jnp.float64))
 
         numbers = np.asarray(jax.vmap(one)(seeds, iterations))
     numbers = numbers.ravel()
@@ -123,7 +123,7 @@ def test_iterations_are_uncorrelated(other: int) -> None:
 
 
 def test_streams_are_uncorrelated() -> None:
-    numbers = [uniform(seed=1, stream=stream) for stream in Stream]
+    numbers = [uniform(seed=1, stream=stream) for stream in Purpose]
     for row, first in enumerate(numbers):
         for second in numbers[row + 1 :]:
             assert_uncorrelated(first, second)
@@ -224,7 +224,7 @@ def test_integers_take_a_bound_for_each_row() -> None:
 
 def test_split_is_independent_of_its_parent_and_of_other_splits() -> None:
     parent = draw(seed=8)
-    family = [parent, *(parent.split(stream) for stream in Stream), parent.split(Stream.DUAL).split(Stream.DUAL)]
+    family = [parent, *(parent.split(stream) for stream in Purpose), parent.split(Purpose.DUAL).split(Purpose.DUAL)]
     numbers = [np.asarray(to_uniform(member, 500))[:100] for member in family]
     for row, first in enumerate(numbers):
         assert scipy.stats.kstest(first.ravel(), "uniform").pvalue > LEAST_PROBABILITY

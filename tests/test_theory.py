@@ -62,7 +62,7 @@ def test_lyapunov_weights():
     assert theory.lyapunov_coefficients("A", SETTING, sizes) == pytest.approx((0, memory, 0))
     assert theory.lyapunov_coefficients("B", SETTING, sizes) == pytest.approx((iterate, memory, 0))
     assert theory.lyapunov_coefficients("C", SETTING, sizes) == pytest.approx((iterate, memory, 0))
-    anchor = 8 * 40 * 3.0 * 0.2 * 0.01
+    anchor = 8 * 3.0 * 0.2 * 0.01  # times the batches of each node
     assert theory.lyapunov_coefficients("D", SETTING, sizes) == pytest.approx((iterate, memory, anchor))
 
 

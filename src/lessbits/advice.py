@@ -4,13 +4,18 @@ import math
 from typing import Any
 
 from lessbits import theory
+from lessbits.engines.scoring import Lyapunov
 from lessbits.errors import InputError
 from lessbits.experiment import build_parts
+from lessbits.methods.base import Start
 from lessbits.networks import Network
+from lessbits.networks.local import LocalNetwork
 from lessbits.problems import Problem
 from lessbits.quantizers import Exact, Quantizer, make_quantizer
 from lessbits.settings import Settings
-from lessbits.stepsizes import theory_setting
+from lessbits.stepsizes import primal_dual, theory_setting
+
+LARGEST_PSEUDO_INVERSE = 2000  # nodes up to which Ψ at the start is computed
 
 ROUNDING = 1e-9
 
@@ -37,6 +42,7 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
             "rate": theory.rate(option, setting, sizes.eta),
             "practical_theta": theory.practical_step_sizes(option, setting, settings.messages).theta,
             "noise_floor": theory.noise_floor(setting, sizes.eta) if option == "C" else 0.0,
+            "iterations": _proven_iterations(option, setting, sizes, problem, network, settings),
         }
     setting = _setting(settings.updated(option="B"), problem, network, quantizer)
     return {
@@ -54,6 +60,24 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
         "options": options,
         "settings": settings.model_dump(),
     }
+
+
+def _proven_iterations(
+    option: str,
+    setting: theory.Setting,
+    sizes: theory.StepSizes,
+    problem: Problem,
+    network: Network,
+    settings: Settings,
+) -> int | None:
+    """Return after how many iterations the theorems promise the target error; None without a target."""
+    if settings.until is None or settings.goal != "error" or network.nodes > LARGEST_PSEUDO_INVERSE:
+        return None
+    weights = theory.lyapunov_coefficients(option, setting, sizes)
+    measure = Lyapunov.of(problem, network, weights, settings.batch_size)
+    method = primal_dual(problem, network, settings.quantizer, option=option, theta=1, eta=1)
+    start = float(measure(method.init(problem, LocalNetwork.of(network), Start()), problem))
+    return theory.iterations(option, setting, settings.until, start / problem.nodes)
 
 
 def advise(settings: Settings) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from lessbits.engines.simulate import record_interval, simulate
+from lessbits.engines.checks import GOALS, record_interval
+from lessbits.engines.simulate import simulate
 from lessbits.engines.trace import LinkModel, Trace
 from lessbits.errors import InputError, check_name
 from lessbits.methods.primal_dual import MESSAGES, OPTIONS, PrimalDual
@@ -25,7 +24,6 @@ PROBLEMS = ("consensus", "least-squares", "logistic", "softmax")
 METHODS = ("primal-dual",)
 DEFAULT_NODES = 16
 DEFAULT_DIM = 250
-GOALS = ("error", "suboptimality", "consensus")
 
 
 @dataclass(frozen=True)
@@ -90,13 +88,6 @@ def build(settings: Settings) -> Experiment:
 
 def _check_method(problem: Problem, settings: Settings) -> None:
     """Refuse what the method cannot do with this problem."""
-    largest = int(np.max(np.asarray(problem.counts)))
-    if settings.option in ("C", "D") and settings.batch_size > largest:
-        samples = "1 sample" if largest == 1 else f"{largest} samples"
-        raise InputError(
-            f"batch_size is {settings.batch_size}, but no node has more than {samples}: "
-            "take a smaller one, or option B, which uses all"
-        )
     if settings.option == "A" and problem.convexity <= 0:
         raise InputError(
             "option A needs strongly convex losses, but μ = 0 here: add regularization above 0, or take option B"

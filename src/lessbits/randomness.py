@@ -20,7 +20,7 @@ FIRST_MULTIPLIER = 0x7FEB352D
 SECOND_MULTIPLIER = 0x846CA68B
 
 
-class Stream(IntEnum):
+class Purpose(IntEnum):
     """What a number is drawn for; two streams of one node or link are independent."""
 
     DUAL = 1
@@ -80,12 +80,12 @@ class Draws(NamedTuple):
         bound = jnp.asarray(bound, jnp.uint32)
         return (self.bits(count) % (bound[..., None] if bound.ndim else bound)).astype(jnp.int32)
 
-    def split(self, stream: Stream) -> "Draws":
+    def split(self, stream: Purpose) -> "Draws":
         """Return a further, independent stream of the same rows."""
         return Draws(_mix(self.low + _word(int(stream) * GOLDEN & 0xFFFFFFFF), self.high), _mix(self.high, self.low))
 
 
-def draws(step: Step, ids: jax.Array, stream: Stream) -> Draws:
+def draws(step: Step, ids: jax.Array, stream: Purpose) -> Draws:
     """Return the random numbers of the nodes or links `ids` (global numbers) for one purpose in this iteration."""
     base = _mix(step.seed[..., 0] + _word(int(stream) * GOLDEN & 0xFFFFFFFF), step.seed[..., 1])
     base = _mix(base + step.iteration.astype(jnp.uint32) * _word(GOLDEN), step.seed[..., 1])

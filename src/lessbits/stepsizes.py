@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from lessbits.engines.simulate import record_interval, simulate
+from lessbits.engines.simulate import simulate
 from lessbits.errors import InputError, check_name
 from lessbits.methods.primal_dual import OPTIONS, PrimalDual
 from lessbits.networks import Network
@@ -92,8 +92,9 @@ def _tried(
     """Run a little with the step sizes, and halve those not given until nothing grows."""
     for _ in range(MOST_TRIALS):
         method = make(**sizes._asdict())
-        every = max(10, min(100, record_interval(method, problem, TRIAL_ITERATIONS)))
-        trial = simulate(problem, network, method, TRIAL_ITERATIONS, seed=seed, record_every=every)
+        # Stochastic options need a pass over the data to show what they do.
+        iterations = int(min(TRIAL_ITERATIONS / method.passes(problem), 10 * TRIAL_ITERATIONS))
+        trial = simulate(problem, network, method, iterations, seed=seed, record_every=max(10, iterations // 100))
         error = trial["error"]
         half = len(error) // 2
         if not trial.diverged and error[half:].max() <= 2 * error[:half].max():

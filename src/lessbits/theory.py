@@ -51,8 +51,11 @@ class StepSizes(NamedTuple):
     alpha: float
 
 
-class Lyapunov(NamedTuple):
-    """Coefficients of ‖X - X*‖², ‖H - X*‖² and Σ B_{f_i}(w_i, x*), next to ‖Z - Z*‖²_{W†}."""
+class LyapunovWeights(NamedTuple):
+    """Coefficients of ‖X - X*‖², ‖H - X*‖² and Σ m_i B_{f_i}(w_i, x*), next to ‖Z - Z*‖²_{W†}.
+
+    m_i is 1/p_i, the mean number of iterations between two moves of an anchor: samples of node i over the batch size.
+    """
 
     iterate: float
     memory: float
@@ -134,16 +137,17 @@ def iterations(option: str, setting: Setting, target: float, start: float) -> in
     else:
         factor = sizes.eta / (sizes.theta * (1 - sizes.eta * setting.convexity / 2))
     speed = rate(option, setting, sizes.eta)
-    return max(0, math.ceil(math.log(max(factor * start / target, 1)) / speed))
+    shrinking = math.ceil(math.log(max(factor * start / target, 1)) / speed)
+    return shrinking + 1 if option == "A" else shrinking  # option A's x comes from the z of the iteration before
 
 
-def lyapunov_coefficients(option: str, setting: Setting, sizes: StepSizes) -> Lyapunov:
+def lyapunov_coefficients(option: str, setting: Setting, sizes: StepSizes) -> LyapunovWeights:
     """The weights of Ψ_A … Ψ_D."""
     check_name("option", option, ("A", "B", "C", "D"))
     iterate = 0.0 if option == "A" else (1 - sizes.eta * setting.convexity / 2) * sizes.theta / sizes.eta
     memory = 8 * sizes.theta**2 * setting.omega * setting.max_weight / sizes.alpha
-    anchor = 8 * setting.samples * setting.smoothness * sizes.eta * sizes.theta if option == "D" else 0.0
-    return Lyapunov(iterate, memory, anchor)
+    anchor = 8 * setting.smoothness * sizes.eta * sizes.theta if option == "D" else 0.0
+    return LyapunovWeights(iterate, memory, anchor)
 
 
 def free_omega(setting: Setting) -> float:

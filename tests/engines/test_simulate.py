@@ -4,7 +4,18 @@ import jax
 import numpy as np
 import pytest
 
-from lessbits import Consensus, InputError, LeastSquares, LinkModel, PrimalDual, make_network, make_quantizer, simulate
+from lessbits import (
+    Consensus,
+    InputError,
+    LeastSquares,
+    LinkModel,
+    Outside,
+    PrimalDual,
+    Start,
+    make_network,
+    make_quantizer,
+    simulate,
+)
 
 NODES, DIM = 10, 12
 
@@ -95,6 +106,36 @@ def test_divergence_stops_the_run_and_names_the_step_size(setting, theta, eta, g
     assert trace["iteration"][-1] < 1000
     assert f"diverged at iteration {trace['iteration'][-1]}" in trace.message
     assert f"lower {guilty}" in trace.message
+
+
+def test_divergence_is_told_of_problems_whose_constants_are_not_known():
+    problem = Outside.make(lambda x, node: x - node, NODES, DIM, solution=np.full(DIM, (NODES - 1) / 2))
+    trace = simulate(problem, make_network("ring", NODES), make(theta=50.0), 1000)
+    assert trace.diverged
+    assert "lower theta" in trace.message
+
+
+def test_a_start_at_the_solution_is_not_called_divergence():
+    vectors = np.random.default_rng(0).normal(size=(NODES, DIM))
+    problem = Consensus.make(vectors - vectors.mean(0))
+    start = Start(x=np.zeros((NODES, DIM)))
+    trace = simulate(problem, make_network("ring", NODES), make(), 2000, start=start, record_every=1)
+    assert not trace.diverged
+    assert trace["error"][-1] < 1e-10
+
+
+def test_a_goal_that_cannot_be_told_is_refused(setting):
+    with pytest.raises(InputError, match="is rounding"):
+        simulate(*setting, make(), 5, until=1e-18, goal="suboptimality")
+    silent = Outside.make(lambda x, node: x, NODES, DIM, solution=np.zeros(DIM))
+    with pytest.raises(InputError, match="give it a loss"):
+        simulate(silent, setting[1], make(), 5, until=1e-3, goal="suboptimality")
+
+
+def test_stochastic_runs_are_recorded_about_ten_times_a_pass():
+    problem, network = LeastSquares.random(4, 3, samples=500), make_network("ring", 4)
+    method = PrimalDual.make(make_quantizer("dit-4", 3), 0.01, 0.01, dim=3, option="C")
+    assert list(simulate(problem, network, method, 120)["iteration"]) == [0, 50, 100, 120]
 
 
 def test_reaching_nothing_is_said(setting):

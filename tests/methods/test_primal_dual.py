@@ -22,7 +22,7 @@ from lessbits import (
     pytree,
     simulate,
 )
-from lessbits.randomness import Step, Stream, draws, make_seed
+from lessbits.randomness import Purpose, Step, draws, make_seed
 
 NODES, DIM = 8, 6
 QUANTIZERS = ["exact", "dit-3", "rand-2", "ternary", "natural", "rand-3+dit-3"]
@@ -61,7 +61,7 @@ def quantize_as(method, seed):
         return method.quantizer(vector[None], draws(Step(make_seed(seed), k), number[None], stream))[0]
 
     def quantize(k, kind, number, vector):
-        stream = Stream.DUAL if kind == "link" else Stream.MEMORY
+        stream = Purpose.DUAL if kind == "link" else Purpose.MEMORY
         return np.asarray(one(np.uint32(k), np.int32(number), vector, stream))
 
     return quantize
@@ -119,7 +119,7 @@ def test_options_a_and_b_are_the_same_on_consensus_with_eta_one(quantizer, messa
     np.testing.assert_allclose(a["error"][1:], b["error"][1:], rtol=1e-10)
 
 
-@pytest.mark.parametrize("option", "BCD")
+@pytest.mark.parametrize("option", "CD")
 def test_full_batches_make_the_stochastic_options_equal_to_b_on_one_sample_nodes(option):
     """With one sample a node there is nothing random to choose, so B, C and D are one method."""
     data = {"c": np.random.default_rng(1).normal(size=(NODES, 1, DIM))}
@@ -178,11 +178,26 @@ def test_any_start_with_dual_sum_zero_leads_to_the_solution(option, messages):
     assert trace.converged
 
 
-def test_a_dual_start_that_does_not_sum_to_zero_leads_elsewhere():
-    """The invariant is not decoration."""
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        (Start(z=np.ones((NODES, DIM))), "must sum to zero"),
+        (Start(x=np.ones((NODES - 1, DIM))), "must be nodes × dim"),
+        (Start(x=np.ones(DIM)), "must be nodes × dim"),
+        (Start(h=np.full((NODES, DIM), np.nan)), "NaN or infinite entries in h"),
+    ],
+)
+def test_a_start_that_would_lead_elsewhere_is_refused(start, says):
     problem, network = Consensus.random(NODES, DIM), make_network("complete", NODES)
-    start = Start(z=np.ones((NODES, DIM)))
-    assert simulate(problem, network, make("exact", 1.0, 1.0), 500, start=start)["error"][-1] > 0.1
+    with pytest.raises(InputError, match=says):
+        simulate(problem, network, make("exact", 1.0, 1.0), 5, start=start)
+
+
+@pytest.mark.parametrize("option", "CD")
+def test_a_batch_larger_than_any_nodes_data_is_refused(option):
+    problem, network = LeastSquares.random(NODES, DIM, samples=7), make_network("ring", NODES)
+    with pytest.raises(InputError, match="no node has more than 7 samples"):
+        simulate(problem, network, make("exact", option=option, batch_size=8), 5)
 
 
 def test_option_d_counts_both_sample_gradients_and_its_refreshes():
@@ -222,9 +237,9 @@ def _option_d_in_numpy(problem, network, method, iterations):
     @jax.jit
     def estimate(k, x, anchor):
         step = Step(make_seed(0), k)
-        samples = problem.draw_samples(draws(step, local_nodes, Stream.SAMPLE), 1)
+        samples = problem.draw_samples(draws(step, local_nodes, Purpose.SAMPLE), 1)
         gap = problem.sample_gradient(x, samples) - problem.sample_gradient(anchor, samples)
-        return gap + problem.gradient(anchor), draws(step, local_nodes, Stream.COIN).uniform(1, jnp.float64)
+        return gap + problem.gradient(anchor), draws(step, local_nodes, Purpose.COIN).uniform(1, jnp.float64)
 
     def gradient(k, x):
         nonlocal anchor

@@ -11,7 +11,7 @@ import numpy as np
 
 from lessbits.pytrees import take_rows
 from lessbits.quantizers import Compressor, Quantizer
-from lessbits.randomness import Draws, Step, Stream, draws, make_seed
+from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
 
 SAMPLES = 3000
 DEVIATIONS = 6.0
@@ -43,7 +43,7 @@ def adversarial_vectors(dim: int) -> dict[str, np.ndarray]:
 _draws = jax.jit(draws, static_argnames="stream")
 
 
-def row_draws(rows: int, seed: int = 0, iteration: int = 0, stream: Stream = Stream.DUAL) -> Draws:
+def row_draws(rows: int, seed: int = 0, iteration: int = 0, stream: Purpose = Purpose.DUAL) -> Draws:
     """The draws of rows 0, 1, …"""
     return _draws(Step(make_seed(seed), jnp.int32(iteration)), np.arange(rows, dtype=np.int32), stream)
 
@@ -114,7 +114,7 @@ def check_rows_are_independent(quantizer: Quantizer, dim: int) -> None:
     others = {
         "next row": np.roll(first, 1, axis=0),
         "next iteration": noise(iteration=1),
-        "other stream": noise(stream=Stream.MEMORY),
+        "other stream": noise(stream=Purpose.MEMORY),
         "other seed": noise(seed=1),
     }
     for other, second in others.items():

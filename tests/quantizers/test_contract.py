@@ -25,7 +25,7 @@ from lessbits.errors import InputError
 from lessbits.quantizers import Dither, Quantizer, RandK, make_quantizer
 from lessbits.quantizers.dither import DitherPayload
 from lessbits.quantizers.rand_k import coprime_strides
-from lessbits.randomness import Stream
+from lessbits.randomness import Purpose
 
 # Spelling, ω and nominal bits at d = 250.
 TABLE = {
@@ -289,7 +289,7 @@ def test_a_composition_sends_the_chosen_coordinates_alone() -> None:
     assert not np.asarray(decoded)[~kept].any()
     sparse = np.where(kept, 5 * np.asarray(vectors), 0)
     # Numbers that chose the coordinates are not used again to round them.
-    further = quantize(made("dit-4"), sparse, draw.split(Stream.COMPOSITION))[0]
+    further = quantize(made("dit-4"), sparse, draw.split(Purpose.COMPOSITION))[0]
     assert np.array_equal(payload.levels, further.levels)
     assert np.allclose(payload.scale, np.linalg.norm(sparse, axis=1), rtol=1e-6)
     assert (np.abs(decoded - sparse) <= np.asarray(payload.scale)[:, None] / 8 * (1 + 1e-6)).all()

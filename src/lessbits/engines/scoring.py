@@ -11,8 +11,10 @@ from lessbits.pytrees import pytree
 
 
 @jax.jit
-def _mean_loss(problem: Problem, x: jax.Array) -> jax.Array:
-    return problem.mean_loss(x)
+def _optimum_and_scale(problem: Problem, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    gradients = problem.gradient(jnp.broadcast_to(x, (problem.nodes, problem.dim)))
+    pull = jnp.sum(gradients**2) / problem.nodes  # how hard the nodes pull apart at the solution
+    return problem.mean_loss(x), jnp.maximum(jnp.maximum(jnp.sum(x**2), pull), 1e-30)
 
 
 @pytree
@@ -21,12 +23,13 @@ class Target:
 
     solution: jax.Array  # x*
     optimum: jax.Array  # f(x*)
+    scale: jax.Array  # a squared error that is ordinary for this problem, for telling divergence
 
     @classmethod
     def of(cls, problem: Problem) -> "Target":
         """Solve the problem."""
         solution = jnp.asarray(problem.solution, jnp.result_type(float))
-        return cls(solution, _mean_loss(problem, solution))
+        return cls(solution, *_optimum_and_scale(problem, solution))
 
 
 def score(x: jax.Array, problem: Problem, target: Target) -> dict[str, jax.Array]:
@@ -47,7 +50,8 @@ def score(x: jax.Array, problem: Problem, target: Target) -> dict[str, jax.Array
 class Lyapunov:
     """The function that the paper's theorems show to shrink, for the states of `primal_dual`.
 
-    ‖Z - Z*‖²_{W†} + a‖X - X*‖² + b‖H - X*‖² + c Σ_i B_{f_i}(w_i, x*), with the coefficients of each theorem.
+    ‖Z - Z*‖²_{W†} + a‖X - X*‖² + b‖H - X*‖² + c Σ_i m_i B_{f_i}(w_i, x*), with the weights of each theorem; m_i is the
+    number of batches at node i.
     """
 
     pseudo_inverse: jax.Array  # W†
@@ -56,10 +60,12 @@ class Lyapunov:
     losses: jax.Array  # f_i(x*)
     iterate: float  # a
     memory: float  # b
-    anchor: float  # c
+    anchor: jax.Array  # c·m_i, [nodes]
 
     @classmethod
-    def of(cls, problem: Problem, network: Network, coefficients: tuple[float, float, float]) -> "Lyapunov":
+    def of(
+        cls, problem: Problem, network: Network, weights: tuple[float, float, float], batch_size: int = 1
+    ) -> "Lyapunov":
         """Take a, b and c from `theory.lyapunov_coefficients`."""
         kind = jnp.result_type(float)
         solution = jnp.asarray(problem.solution, kind)
@@ -69,7 +75,8 @@ class Lyapunov:
             problem.gradient(everywhere),
             solution,
             problem.losses(everywhere),
-            *coefficients,
+            *weights[:2],
+            anchor=weights[2] * jnp.maximum(1, problem.counts / batch_size),
         )
 
     def __call__(self, state: Any, problem: Problem) -> jax.Array:
@@ -82,5 +89,5 @@ class Lyapunov:
         if state.anchor is not None:
             away = state.anchor.point - self.solution
             bregman = problem.losses(state.anchor.point) - self.losses - jnp.sum(self.dual_solution * away, axis=-1)
-            value += self.anchor * jnp.sum(bregman)
+            value += jnp.sum(self.anchor * bregman)
         return value

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits.engines.checks import check_goal, check_run, check_start
 from lessbits.engines.progress import Progress
 from lessbits.engines.scoring import Target, score
 from lessbits.engines.trace import LinkModel, Recorder, Trace
-from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Message, Method, Outbox, Start, State
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
@@ -142,7 +142,7 @@ def simulate(
     divergence. Metrics are recorded every `record_every` iterations (see `record_interval`), and `until` is looked at
     then. The same seed gives the same run, bit for bit.
     """
-    record_every = _check(problem, network, method, iterations, until, goal, record_every)
+    record_every = check_run(problem, network, method, iterations, until, goal, record_every)
     real = partial(jnp.asarray, dtype=jnp.result_type(float))
     arena = Arena(
         method.prepare(problem),
@@ -157,10 +157,11 @@ def simulate(
         real(-jnp.inf if until is None else until),
         real(jnp.inf),
     )
+    start = check_start(start, problem)
     started = time.perf_counter()
-    state, first = _begin(arena, start or Start())
-    scale = max(float(first["error"]), float(np.mean(problem.solution**2)), 1e-30)
-    arena = replace(arena, ceiling=real(DIVERGED * scale))
+    state, first = _begin(arena, start)
+    arena = replace(arena, ceiling=real(DIVERGED * max(float(first["error"]), float(arena.target.scale))))
+    check_goal(goal, until, first, arena.target)
     chunk = Chunk(
         state,
         jnp.int32(0),
@@ -220,37 +221,3 @@ def _finish(
         message = f"stopped after {iteration} iterations with {goal} {recorder.last(goal):.3g}"
     x = np.asarray(chunk.state.x)
     return Trace(recorder.columns(link_model), x, converged, diverged, message, compile_seconds)
-
-
-def record_interval(method: Method, problem: Problem, iterations: int) -> int:
-    """Return how often to record: about 10 000 records a run at most, and ten a pass over the data.
-
-    A record looks at all samples, so recording more often would cost more than the run.
-    """
-    return max(1, iterations // 10_000, int(0.1 / method.passes(problem)))
-
-
-def _check(
-    problem: Problem,
-    network: Network,
-    method: Method,
-    iterations: int,
-    until: float | None,
-    goal: str,
-    record_every: int | None,
-) -> int:
-    if problem.nodes != network.nodes:
-        raise InputError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: they must agree")
-    if not 1 <= iterations < 2**31:
-        raise InputError(f"iterations is {iterations}, but it must be from 1 to {2**31 - 1}")
-    if until is not None and not until >= 0:
-        raise InputError(f"until is {until:g}, but it must be a number from 0 on")
-    check_name("goal", goal, ("error", "suboptimality", "consensus"))
-    for compressor in method.compressors:
-        compressor.check(problem.dim)
-    every = record_interval(method, problem, iterations) if record_every is None else record_every
-    # Counters of one record are 32-bit integers.
-    longest = (2**31 - 1) // max(network.links, 3 * problem.samples)
-    if not 1 <= every <= longest:
-        raise InputError(f"record_every is {every}, but it must be from 1 to {longest} for this problem and network")
-    return every

@@ -16,7 +16,7 @@ from lessbits.methods.base import Message, Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.pytrees import pytree, take_rows
 from lessbits.quantizers.base import Quantizer
-from lessbits.randomness import Step, Stream, draws
+from lessbits.randomness import Purpose, Step, draws
 
 
 class Memory(NamedTuple):
@@ -102,9 +102,9 @@ class IndependentMessages(Messages):
         difference = vectors - memory.h
         measure = self.quantizer.measure(difference)
         for_links = self.quantizer.quantize(
-            difference[local.owner], take_rows(measure, local.owner), draws(step, local.links, Stream.DUAL)
+            difference[local.owner], take_rows(measure, local.owner), draws(step, local.links, Purpose.DUAL)
         )
-        for_memory = self.quantizer.quantize(difference, measure, draws(step, local.nodes, Stream.MEMORY))
+        for_memory = self.quantizer.quantize(difference, measure, draws(step, local.nodes, Purpose.MEMORY))
         return Message(for_links, per_link=True), Message(for_memory, per_link=False)
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:
@@ -134,7 +134,7 @@ class BroadcastMessages(Messages):
     def send(self, step: Step, vectors: jax.Array, memory: Memory, local: LocalNetwork) -> Outbox:
         """Quantize v_i - h_i once."""
         difference = vectors - memory.h
-        draw = draws(step, local.nodes, Stream.MEMORY)
+        draw = draws(step, local.nodes, Purpose.MEMORY)
         return (Message(self.quantizer.quantize(difference, self.quantizer.measure(difference), draw), per_link=False),)
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:

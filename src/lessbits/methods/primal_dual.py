@@ -28,7 +28,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.randomness import Step, Stream, draws
+from lessbits.randomness import Purpose, Step, draws
 
 OPTIONS = ("A", "B", "C", "D")
 MESSAGES = ("independent", "broadcast")
@@ -113,7 +113,14 @@ class PrimalDual(Method):
         return (self.quantizer,) * self.exchange.count
 
     def prepare(self, problem: Problem) -> Problem:
-        """Option A wants fast dual gradients."""
+        """Refuse a batch larger than any node's data; option A wants fast dual gradients."""
+        largest = int(jnp.max(problem.counts))
+        if self.option in ("C", "D") and self.batch_size > largest and not problem.endless:
+            samples = "1 sample" if largest == 1 else f"{largest} samples"
+            raise InputError(
+                f"batch_size is {self.batch_size}, but no node has more than {samples}: "
+                "take a smaller one, or option B, which uses all"
+            )
         return problem.with_dual() if self.option == "A" else problem
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
@@ -139,7 +146,7 @@ class PrimalDual(Method):
             work = jnp.full_like(problem.counts, self.batch_size)
         else:
             assert anchor is not None  # made by `init` for option D
-            samples = problem.draw_samples(draws(step, local.nodes, Stream.SAMPLE), self.batch_size)
+            samples = problem.draw_samples(draws(step, local.nodes, Purpose.SAMPLE), self.batch_size)
             gradient = (
                 problem.sample_gradient(x, samples) - problem.sample_gradient(anchor.point, samples) + anchor.gradient
             )
@@ -161,7 +168,7 @@ class PrimalDual(Method):
         self, step: Step, x: jax.Array, anchor: Anchor, problem: Problem, local: LocalNetwork
     ) -> tuple[Anchor, jax.Array]:
         """Line 10, with a batch of b samples: w_i⁺ = x_i with probability b/m_i. Also return where the coin fell."""
-        coin = draws(step, local.nodes, Stream.COIN).uniform(1, x.dtype)[:, 0]
+        coin = draws(step, local.nodes, Purpose.COIN).uniform(1, x.dtype)[:, 0]
         falls = coin * problem.counts < self.batch_size
         # Full gradients are taken of those nodes alone; the coins do not depend on step sizes, so a sweep shares them.
         numbers = jnp.nonzero(falls, size=falls.shape[0], fill_value=0)[0]
@@ -189,5 +196,8 @@ class PrimalDual(Method):
         """Gradient descent alone diverges above η = 2/L; below that it is the dual step."""
         if self.option == "A":
             return "theta"
-        smoothness = problem.smoothness if self.option == "B" else problem.sample_smoothness(self.batch_size)
+        try:
+            smoothness = problem.smoothness if self.option == "B" else problem.sample_smoothness(self.batch_size)
+        except InputError:  # not known of this problem
+            return "theta"
         return "eta" if self.eta > 2 / smoothness else "theta"

@@ -2,16 +2,17 @@
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from lessbits.errors import InputError
 from lessbits.problems.newton import in_double, minimise, solve_dual
 from lessbits.pytrees import take_rows
-from lessbits.randomness import Draws, Step, Stream, draws
+from lessbits.randomness import Draws, Purpose, Step, draws
 
 
 class Problem(ABC):
@@ -22,6 +23,7 @@ class Problem(ABC):
     """
 
     counts: jax.Array  # m_i, int32 [nodes here]
+    endless: ClassVar[bool] = False  # whether samples are fresh each time, so that a batch may have any size
 
     # What methods call, inside the compiled loop.
 
@@ -35,7 +37,7 @@ class Problem(ABC):
 
     def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
         """∇f_i(x_i, ξ_i): the mean over a batch drawn with replacement; a stream draws fresh samples instead."""
-        return self.sample_gradient(x, self.draw_samples(draws(step, nodes, Stream.SAMPLE), batch_size))
+        return self.sample_gradient(x, self.draw_samples(draws(step, nodes, Purpose.SAMPLE), batch_size))
 
     def draw_samples(self, draw: Draws, batch_size: int) -> jax.Array:
         """Return sample numbers j, uniform in 0 … m_i - 1, [nodes here, batch]."""
@@ -109,13 +111,7 @@ class Problem(ABC):
         """σ² = (1/n) Σ_i E‖∇f_i(x*, ξ) - ∇f_i(x*)‖², the variance of stochastic gradients at the solution."""
         with in_double(self) as problem:
             x = jnp.broadcast_to(jnp.asarray(problem.solution), (self.nodes, self.dim))
-            full = problem.gradient(x)
-            total = jnp.zeros(self.nodes)
-            for sample in range(int(np.max(np.asarray(self.counts)))):
-                indices = jnp.full((self.nodes, 1), sample, jnp.int32)
-                gap = problem.sample_gradient(x, jnp.minimum(indices, self.counts[:, None] - 1)) - full
-                total += jnp.where(sample < self.counts, (gap**2).sum(-1), 0)
-            return float((total / self.counts).mean()) / batch_size
+            return float(_single_sample_variance(problem, x)) / batch_size
 
     @property
     def condition_number(self) -> float:
@@ -123,6 +119,20 @@ class Problem(ABC):
         if self.convexity <= 0:
             raise InputError("the problem has μ = 0, but κ = L/μ needs μ > 0: add regularization above 0")
         return self.smoothness / self.convexity
+
+
+@jax.jit
+def _single_sample_variance(problem: Problem, x: jax.Array) -> jax.Array:
+    """(1/n) Σ_i of the mean over j of ‖∇f_ij(x_i) - ∇f_i(x_i)‖²."""
+    full = problem.gradient(x)
+
+    def add(sample: jax.Array, total: jax.Array) -> jax.Array:
+        indices = jnp.minimum(sample, problem.counts - 1)[:, None]
+        gap = problem.sample_gradient(x, indices) - full
+        return total + jnp.where(sample < problem.counts, (gap**2).sum(-1), 0)
+
+    total = lax.fori_loop(0, problem.counts.max(), add, jnp.zeros(problem.nodes))
+    return (total / problem.counts).mean()
 
 
 def batch_smoothness(full: float, single: float, batch_size: int) -> float:

@@ -57,9 +57,11 @@ class Declared(Problem):
         return known(self.constants.convexity, "convexity")
 
     def sample_smoothness(self, batch_size: int = 1) -> float:
-        """As declared; the smoothness of whole nodes if nothing else is."""
+        """As declared; a node with one sample has only the smoothness of the whole."""
         single = self.constants.sample_smoothness
-        return self.smoothness if single is None else batch_smoothness(self.smoothness, single, batch_size)
+        if single is None and self.samples == self.nodes:
+            single = self.smoothness
+        return batch_smoothness(self.smoothness, known(single, "sample_smoothness"), batch_size)
 
 
 @pytree
@@ -125,6 +127,21 @@ class Custom(Declared):
             values = np.asarray(jnp.linalg.eigvalsh(wide.hessian(x)))
         return float(values.min()), float(values.max())
 
+    @cached_property
+    def _sample_curvature(self) -> float:
+        """Largest eigenvalue of a single sample's Hessian at the solution."""
+        with in_double(self) as wide:
+            samples = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), wide.data)
+            point = jnp.asarray(self.solution)
+            # One after the other: all Hessians at once may not fit.
+            largest = jax.lax.map(lambda s: jnp.linalg.eigvalsh(jax.hessian(self.loss)(point, s))[-1], samples)
+            return float(largest.max())
+
+    def sample_smoothness(self, batch_size: int = 1) -> float:
+        """As declared, else estimated."""
+        single = self.constants.sample_smoothness
+        return batch_smoothness(self.smoothness, self._sample_curvature if single is None else single, batch_size)
+
     @property
     def smoothness(self) -> float:
         """As declared, else estimated."""
@@ -140,11 +157,13 @@ class Custom(Declared):
 class Outside(Declared):
     """Local gradients from an ordinary Python function of (x, node): NumPy, PyTorch, a simulator; no autodiff.
 
-    JAX calls back into Python once an iteration with the nodes' points. Full gradients only (options B, and D at cost).
+    JAX calls back into Python once an iteration with the nodes' points. For options C and D give the gradient of a
+    single sample too.
     """
 
     numbers: jax.Array = None  # type: ignore[assignment]  # global node numbers
     function: Callable[[np.ndarray, int], Any] = static(default=None)
+    sample_function: Callable[[np.ndarray, int, int], Any] | None = static(default=None)
     loss: Callable[[np.ndarray, int], float] | None = static(default=None)
     known_solution: tuple[float, ...] | None = static(default=None)
 
@@ -158,11 +177,18 @@ class Outside(Declared):
         smoothness: float | None = None,
         convexity: float | None = None,
         solution: np.ndarray | None = None,
+        sample_gradient: Callable[[np.ndarray, int, int], Any] | None = None,
+        samples: int = 1,
+        sample_smoothness: float | None = None,
     ) -> "Outside":
-        """Take a function that maps (x, node) to ∇f_node(x); `loss` likewise, for the suboptimality."""
-        known = None if solution is None else tuple(np.asarray(solution, float).tolist())
-        counts, numbers = jnp.ones(nodes, jnp.int32), jnp.arange(nodes, dtype=jnp.int32)
-        return cls(counts, dim, Constants(smoothness, convexity), numbers, gradient, loss, known)
+        """Take a function that maps (x, node) to ∇f_node(x); `loss` likewise, for the suboptimality.
+
+        `sample_gradient` maps (x, node, j) to the gradient of sample j of 0 … samples - 1; f_node is their mean.
+        """
+        given = None if solution is None else tuple(np.asarray(solution, float).tolist())
+        counts, numbers = jnp.full(nodes, samples, jnp.int32), jnp.arange(nodes, dtype=jnp.int32)
+        constants = Constants(smoothness, convexity, sample_smoothness)
+        return cls(counts, dim, constants, numbers, gradient, sample_gradient, loss, given)
 
     def gradient(self, x: jax.Array) -> jax.Array:
         """Ask the function, node by node."""
@@ -174,8 +200,22 @@ class Outside(Declared):
         return jax.pure_callback(ask, jax.ShapeDtypeStruct(x.shape, x.dtype), x, self.numbers, vmap_method="sequential")
 
     def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
-        """The whole gradient: an outside function has no samples."""
-        return self.gradient(x)
+        """Ask the function of single samples, node by node."""
+        if self.sample_function is None:
+            raise InputError(
+                "this outside problem has no gradients of single samples: give sample_gradient=…, or use option B"
+            )
+        one = self.sample_function
+
+        def ask(points: np.ndarray, nodes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+            means = [
+                np.mean([np.asarray(one(np.array(p), int(n), int(j))) for j in batch], axis=0)
+                for p, n, batch in zip(points, nodes, chosen, strict=True)
+            ]
+            return np.stack(means).astype(points.dtype)
+
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return jax.pure_callback(ask, shape, x, self.numbers, indices, vmap_method="sequential")
 
     def losses(self, x: jax.Array) -> jax.Array:
         """Ask the loss function; NaN if there is none."""

@@ -15,6 +15,7 @@ from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.data import Samples
 from lessbits.problems.design import DenseDesign, Design, SparseDesign
+from lessbits.problems.newton import in_double
 from lessbits.pytrees import static
 
 LARGEST_DENSE = 3000  # side of a Gram matrix up to which all its eigenvalues are found
@@ -145,11 +146,14 @@ class LinearModel(Problem):
 
     def noise(self, batch_size: int = 1) -> float:
         """σ² from E‖∇f_ij‖² - ‖∇f_i‖², without the regularizer, which is the same in each sample."""
-        x = jnp.broadcast_to(jnp.asarray(self.solution, jnp.result_type(float)), (self.nodes, self.dim))
-        slopes = self.sample_weight * self.slope(self.design.margins(x), self.targets)
-        mean = (self.design.combine(slopes) ** 2).sum(-1)
-        second_moment = self.counts * (slopes**2 * self.design.squared_norms()).sum(-1)
-        return float((second_moment - mean).mean()) / batch_size
+        with in_double(self) as wide:
+            x = jnp.broadcast_to(jnp.asarray(self.solution), (self.nodes, self.dim))
+            slopes = wide.sample_weight * self.slope(wide.design.margins(x), wide.targets)
+            mean = (wide.design.combine(slopes) ** 2).sum(-1)
+            second_moment = wide.counts * (slopes**2 * wide.design.squared_norms()).sum(-1)
+            # With one sample a node the two are equal, but for rounding.
+            variance = jnp.where(second_moment - mean > 1e-12 * second_moment, second_moment - mean, 0)
+            return float(variance.mean()) / batch_size
 
 
 def _gram_extremes(matrix: np.ndarray | sparse.csr_matrix, weight: np.ndarray) -> tuple[float, float]:
@@ -162,4 +166,6 @@ def _gram_extremes(matrix: np.ndarray | sparse.csr_matrix, weight: np.ndarray) -
         return 0.0, float(svds(scaled, k=1, return_singular_vectors=False, rng=0)[0]) ** 2
     gram = scaled.T @ scaled if columns <= rows else scaled @ scaled.T
     values = np.linalg.eigvalsh(gram.toarray() if sparse.issparse(gram) else gram)
-    return (max(0.0, float(values[0])) if columns <= rows else 0.0), float(values[-1])
+    # An eigenvalue at rounding is that of a singular matrix.
+    singular = columns > rows or values[0] <= max(rows, columns) * np.finfo(float).eps * values[-1]
+    return (0.0 if singular else float(values[0])), float(values[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,8 @@ from lessbits.errors import InputError
 if TYPE_CHECKING:
     from lessbits.problems.base import Problem
 
+Some = TypeVar("Some", bound="Problem")
+
 MOST_STEPS = 100
 SHORTEST_STEP = 2.0**-12  # of the full Newton step
 SOLUTION_TOLERANCE = 1e-12  # gradient norm of a reference solution
@@ -23,7 +25,7 @@ LARGEST_DENSE = 3000  # dimension up to which a Hessian is formed
 
 
 @contextmanager
-def in_double(problem: Problem) -> Iterator[Problem]:
+def in_double(problem: Some) -> Iterator[Some]:
     """Give the problem, as it is held, in float64: a reference must be better than the runs scored against it."""
     solution = problem.__dict__.get("solution")
     with jax.enable_x64(True):

@@ -22,6 +22,8 @@ class Stream(Declared):
     function: Callable[[jax.Array, jax.Array, jax.Array], jax.Array] = static(default=None)
     numbers: jax.Array = None  # type: ignore[assignment]
 
+    endless = True
+
     @classmethod
     def make(
         cls,

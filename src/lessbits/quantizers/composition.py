@@ -7,7 +7,7 @@ import jax
 from lessbits.pytrees import pytree
 from lessbits.quantizers.base import Payload, Quantizer
 from lessbits.quantizers.rand_k import RandK
-from lessbits.randomness import Draws, Stream
+from lessbits.randomness import Draws, Purpose
 
 
 @pytree
@@ -33,7 +33,7 @@ class Composition(Quantizer):
     def quantize(self, vectors: jax.Array, measure: tuple[()], draws: Draws) -> Payload:
         """Quantize the sparsified vectors; coordinates that are not sent are zeros and stay zeros."""
         sparse = self.first.quantize(vectors, (), draws)
-        return self.second.quantize(sparse, self.second.measure(sparse), draws.split(Stream.COMPOSITION))
+        return self.second.quantize(sparse, self.second.measure(sparse), draws.split(Purpose.COMPOSITION))
 
     def decode(self, payload: Payload) -> jax.Array:
         """Decode by the second quantizer."""

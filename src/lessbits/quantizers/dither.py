@@ -26,8 +26,14 @@ def round_to_levels(
 ) -> DitherPayload:
     """Round s·x/scale to one of its two neighbouring integers, up with the probability of its fractional part."""
     levels_per_unit = jnp.where(scale > 0, level_count / scale, 0)[:, None]
-    levels = jnp.floor(vectors * levels_per_unit + draws.uniform(vectors.shape[-1], vectors.dtype))
-    # In float32 s + ξ may round to s + 1.
+    exact, uniform = vectors * levels_per_unit, draws.uniform(vectors.shape[-1], vectors.dtype)
+    if vectors.dtype == jnp.float64:
+        levels = jnp.floor(exact + uniform)
+    else:
+        # In float32 the sum of a large level and ξ would be rounded, mostly up.
+        below = jnp.floor(exact)
+        levels = below + (uniform > 1 - (exact - below))
+    # A level of s may come out one ulp above s.
     return DitherPayload(jnp.clip(levels, -level_count, level_count).astype(level_type), scale)
 
 

@@ -34,7 +34,8 @@ class Natural(Quantizer):
         smallest = 2.0**SMALLEST_EXPONENT
         tiny = (uniform * smallest < jnp.abs(vectors)).astype(code.dtype)
         code = jnp.where(jnp.abs(vectors) < smallest, tiny, code)
-        return (jnp.sign(vectors) * code).astype(jnp.int16)
+        # Beyond float32 the code is infinity's, which a run shows as divergence.
+        return (jnp.sign(vectors) * jnp.minimum(code, 255)).astype(jnp.int16)
 
     def decode(self, payload: jax.Array) -> jax.Array:
         """Put the sign and the exponent back into the bits of a float32."""

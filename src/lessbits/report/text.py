@@ -93,6 +93,9 @@ def theory_report(facts: dict[str, Any]) -> None:
         )
     console.print(table)
     console.print("Each iteration multiplies the Lyapunov function, which bounds the error, by 1 - rate on average.")
+    if options["B"]["iterations"] is not None:
+        proven = ", ".join(f"{option} {row['iterations']:,}" for option, row in options.items())
+        console.print(f"Iterations that are enough for an error of {facts['settings']['until']:g}: {proven}.")
     if options["C"]["noise_floor"]:
         console.print(f"Option C stops at a squared error of at most {options['C']['noise_floor']:.2g}.")
 
