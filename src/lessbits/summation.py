@@ -5,14 +5,15 @@ the last bit. A pairwise tree written out depends on nothing but the number of t
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 
-def add_pairwise(terms: Sequence[jax.Array]) -> jax.Array:
-    """Add up arrays of one shape, pair by pair."""
+def add_pairwise(terms: Sequence[Any]) -> Any:
+    """Add up arrays of one shape, or sums of them, pair by pair."""
     level = list(terms)
     while len(level) > 1:
         pairs = [left + right for left, right in zip(level[::2], level[1::2], strict=False)]
@@ -45,3 +46,39 @@ def separate(products: jax.Array) -> jax.Array:
     """
     word = jnp.dtype(f"int{8 * products.dtype.itemsize}")
     return lax.bitcast_convert_type(lax.bitcast_convert_type(products, word) & ~1, products.dtype)
+
+
+class Sum(NamedTuple):
+    """A sum and what rounding took from it, so that the two together are as good as twice the digits."""
+
+    value: jax.Array
+    lost: jax.Array
+
+    @classmethod
+    def of(cls, value: jax.Array) -> "Sum":
+        """A number, exactly."""
+        return cls(value, jnp.zeros_like(value))
+
+    def __add__(self, other: "Sum") -> "Sum":  # type: ignore[override]
+        """Add, and keep what is lost (Knuth's two-sum, and a fast one to bring the parts in order)."""
+        rough = self.value + other.value
+        kept = rough - self.value
+        lost = (self.value - (rough - kept)) + (other.value - kept) + (self.lost + other.lost)
+        value = rough + lost
+        return Sum(value, lost - (value - rough))
+
+
+Summable = TypeVar("Summable", jax.Array, Sum)
+
+
+def add_slices(stacked: Summable) -> Summable:
+    """Add up along the first axis, the second half onto the first until one slice is left."""
+    while (length := jax.tree.leaves(stacked)[0].shape[0]) > 1:
+        half = length // 2
+        first = jax.tree.map(lambda array: array[:half], stacked)  # noqa: B023
+        second = jax.tree.map(lambda array: array[half : 2 * half], stacked)  # noqa: B023
+        odd = jax.tree.map(lambda array: array[2 * half :], stacked)  # noqa: B023
+        added = first + second
+        # An odd last slice waits for the next level.
+        stacked = added if length % 2 == 0 else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), added, odd)
+    return jax.tree.map(lambda array: array[0], stacked)

@@ -143,15 +143,22 @@ def test_dual_variables_sum_to_zero_for_50_000_iterations_in_float32(option, qua
     drift = trace["sum"]
     size = np.abs(np.asarray(problem.gradient(jnp.asarray(np.broadcast_to(problem.solution, (NODES, DIM)))))).max()
     ulp = size * np.finfo(np.float32).eps
-    if option == "C":
-        # Its noise never dies, so rounding goes on: far below the noise floor, but not flat (docs/numerics.md).
-        assert drift.max() < 5e-3 * size
-    else:
-        # Rounding adds up while the run converges, in some thousand iterations; then it must stop growing.
-        assert drift.max() < 1000 * ulp
-        assert drift[-20:].max() < drift[20:40].max() + 4 * ulp
+    # Rounding adds up while the run converges, in some thousand iterations; then it must stop growing. Option C's noise
+    # never dies, and z goes on being rounded.
+    assert drift.max() < 500 * ulp
+    assert drift[-20:].max() < drift[20:40].max() + (200 if option == "C" else 4) * ulp
     # The run got somewhere: the sum is not zero because nothing happened.
     assert trace["error"][-1] < (1 if option == "C" else 1e-9) * trace["error"][0]
+
+
+@pytest.mark.parametrize("messages", MESSAGES)
+def test_a_converged_run_in_float32_stays_where_it_is(messages, in_float32):
+    """An error that rounding leaves in g would pull the mean of the nodes away, in proportion to iterations."""
+    problem, network = Consensus.random(16, 100), make_network("complete", 16)
+    method = primal_dual(problem, network, "dit-4", messages=messages, stepsizes="practical")
+    trace = simulate(problem, network, method, 20_000, record_every=200)
+    assert trace["error"][5:].max() < 1e-11
+    assert trace["error"][-20:].mean() < 2 * trace["error"][5:25].mean()
 
 
 @pytest.mark.parametrize("option", "ABD")

@@ -219,5 +219,6 @@ def _finish(
         message = f"reached {goal} {recorder.last(goal):.3g} at iteration {iteration}"
     else:
         message = f"stopped after {iteration} iterations with {goal} {recorder.last(goal):.3g}"
+        message += "" if until is None else f", above {until:g}"
     x = np.asarray(chunk.state.x)
     return Trace(recorder.columns(link_model), x, converged, diverged, message, compile_seconds)

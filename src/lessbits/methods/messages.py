@@ -7,6 +7,7 @@ of all g_i stays zero to rounding (a sum over neighbours kept instead would drif
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.pytrees import pytree, take_rows
 from lessbits.quantizers.base import Quantizer
 from lessbits.randomness import Purpose, Step, draws
+from lessbits.summation import Sum, separate
 
 
 class Memory(NamedTuple):
@@ -24,14 +26,21 @@ class Memory(NamedTuple):
 
     h: jax.Array
     g: jax.Array
+    lost: "Memory | None"  # what rounding took from h and g, in float32
+
+    def difference(self, vectors: jax.Array) -> jax.Array:
+        """v_i - h_i."""
+        return vectors - self.h if self.lost is None else (vectors - self.h) - self.lost.h
 
 
 def start_memory(local: LocalNetwork, h: Any, like: jax.Array) -> Memory:
     """Take h⁰, rows for all nodes of the network, or zero; neighbours know it by agreement, nothing is sent."""
+    nothing = Memory(jnp.zeros_like(like), jnp.zeros_like(like), None)
+    lost = nothing if like.dtype == jnp.float32 else None
     if h is None:
-        return Memory(jnp.zeros_like(like), jnp.zeros_like(like))
+        return nothing._replace(lost=lost)
     h = jnp.asarray(h, like.dtype)
-    return Memory(h[local.nodes], local.disagreement(h))
+    return Memory(h[local.nodes], local.disagreement(h), lost)
 
 
 class Messages(ABC):
@@ -99,7 +108,7 @@ class IndependentMessages(Messages):
 
     def send(self, step: Step, vectors: jax.Array, memory: Memory, local: LocalNetwork) -> Outbox:
         """Quantize v_i - h_i for each link (line 13) and for the memory (line 15)."""
-        difference = vectors - memory.h
+        difference = memory.difference(vectors)
         measure = self.quantizer.measure(difference)
         for_links = self.quantizer.quantize(
             difference[local.owner], take_rows(measure, local.owner), draws(step, local.links, Purpose.DUAL)
@@ -112,7 +121,7 @@ class IndependentMessages(Messages):
         sent, received = outbox[0].payload, inbox[0].payload
         decode = self.quantizer.decode
         noisy = local.weighted_sum(lambda links: decode(take_rows(sent, links)) - decode(take_rows(received, links)))
-        return memory.g + noisy, _advance(memory, self.alpha, *_increments(self.quantizer, outbox[1], inbox[1], local))
+        return memory.g + noisy, _advance(memory, self.alpha, decode, outbox[1].payload, inbox[1].payload, local)
 
 
 @pytree
@@ -133,25 +142,38 @@ class BroadcastMessages(Messages):
 
     def send(self, step: Step, vectors: jax.Array, memory: Memory, local: LocalNetwork) -> Outbox:
         """Quantize v_i - h_i once."""
-        difference = vectors - memory.h
+        difference = memory.difference(vectors)
         draw = draws(step, local.nodes, Purpose.MEMORY)
         return (Message(self.quantizer.quantize(difference, self.quantizer.measure(difference), draw), per_link=False),)
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:
         """g_i + Σ_j w_ij (q_i - q_j)."""
-        mine, noisy = _increments(self.quantizer, outbox[0], inbox[0], local)
-        return memory.g + noisy, _advance(memory, self.alpha, mine, noisy)
+        sent, received = outbox[0].payload, inbox[0].payload
+        decode = self.quantizer.decode
+        mine = decode(sent)
+        noisy = local.weighted_sum(lambda links: mine[local.owner[links]] - decode(take_rows(received, links)))
+        if memory.lost is None:
+            # The memory moves by α times what the dual step sees: no second sum.
+            return memory.g + noisy, Memory(memory.h + self.alpha * mine, memory.g + self.alpha * noisy, None)
+        return memory.g + noisy, _advance(memory, self.alpha, decode, sent, received, local)
 
 
-def _increments(
-    quantizer: Quantizer, sent: Message, received: Message, local: LocalNetwork
-) -> tuple[jax.Array, jax.Array]:
-    """Return q_i and Σ_j w_ij (q_i - q_j) of vectors that nodes sent to all their neighbours."""
-    mine, theirs = quantizer.decode(sent.payload), received.payload
-    spread = local.weighted_sum(lambda links: mine[local.owner[links]] - quantizer.decode(take_rows(theirs, links)))
-    return mine, spread
+def _advance(
+    memory: Memory, alpha: float, decode: Callable[[Any], jax.Array], sent: Any, received: Any, local: LocalNetwork
+) -> Memory:
+    """h_i + α q_i, and g_i + Σ_j w_ij (α q_i - α q_j) (line 15).
 
+    In float32 both are kept in twice the digits. The dual step adds g to z in each iteration, so an error of 1e-6 in
+    Σ g_i, or between g_i and Σ_j w_ij (h_i - h_j), which rounding leaves behind while the run converges, would pull the
+    nodes away from the solution for ever after.
+    """
+    mine = separate(alpha * decode(sent))
 
-def _advance(memory: Memory, alpha: float, mine: jax.Array, spread: jax.Array) -> Memory:
-    """h_i + α q_i, and g_i likewise (line 15)."""
-    return Memory(memory.h + alpha * mine, memory.g + alpha * spread)
+    def term(links: jax.Array) -> jax.Array:
+        return mine[local.owner[links]] - separate(alpha * decode(take_rows(received, links)))
+
+    if memory.lost is None:
+        return Memory(memory.h + mine, memory.g + local.weighted_sum(term), None)
+    h = Sum(memory.h, memory.lost.h) + Sum.of(mine)
+    g = Sum(memory.g, memory.lost.g) + local.exact_weighted_sum(term)
+    return Memory(h.value, g.value, Memory(h.lost, g.lost, None))

@@ -9,7 +9,7 @@ import numpy as np
 
 from lessbits.networks.network import Network
 from lessbits.pytrees import pytree
-from lessbits.summation import add_pairwise, separate, sum_pairwise
+from lessbits.summation import Sum, add_pairwise, add_slices, separate
 
 WIDEST_UNROLLED = 16  # links a node up to which each link's gather is written out, and fused by XLA into one loop
 
@@ -64,15 +64,28 @@ class LocalNetwork:
         `term` maps link numbers to rows. The order of addition depends on a node's number of links alone. No array of
         links × dim is made where nodes have few links, and none is padded to more than twice its size otherwise.
         """
+        return self._sum(term, lambda products: products)
+
+    def exact_weighted_sum(self, term: Callable[[jax.Array], jax.Array]) -> Sum:
+        """Return the same with what rounding takes from the sum.
+
+        If terms of a link and its reverse are opposite, then so are their products with the weight, and the sums of all
+        nodes add up to zero in twice the digits.
+        """
+        return self._sum(term, Sum.of)
+
+    def _sum(self, term: Callable[[jax.Array], jax.Array], start: Callable[[jax.Array], Any]) -> Any:
         sums = []
         for group in self.groups:
             width, members = group.links.shape
             if width <= WIDEST_UNROLLED:
-                sums.append(add_pairwise([group.weighted(slot, term) for slot in range(width)]))
+                sums.append(add_pairwise([start(group.weighted(slot, term)) for slot in range(width)]))
             else:
                 stacked = group.weighted(slice(None), term)
-                sums.append(sum_pairwise(stacked.reshape(width, members, -1), axis=0))
-        return sums[0] if self.order is None else jnp.concatenate(sums)[self.order]
+                sums.append(add_slices(start(stacked.reshape(width, members, -1))))
+        if self.order is None:
+            return sums[0]
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts)[self.order], *sums)
 
     def disagreement(self, vectors: Any) -> jax.Array:
         """Return Σ_j w_ij (v_i - v_j) for vectors of the whole network, [all nodes, dim]."""
