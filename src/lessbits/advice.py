@@ -104,6 +104,7 @@ def advise(settings: Settings) -> dict[str, Any]:
             for family, name in names.items()
             if name is not None
         ],
+        "recommended": _recommended(free, problem.dim, setting, settings.messages),
         "settings": settings.model_dump(),
     }
 
@@ -133,6 +134,14 @@ def _choice(name: str, dim: int, setting: theory.Setting, messages: str) -> dict
         "iterations_at_most": slowdown,  # times those of exact messages
         "bits_saved_in_all": saved / slowdown,
     }
+
+
+def _recommended(free: float, dim: int, setting: theory.Setting, messages: str) -> dict[str, Any] | None:
+    """The rand-K or dit-K within the bound that is expected to need the fewest bits in all; None if there is none."""
+    names = [f"dit-{k}" for k in range(1, 24)] + [name for name in [_sparsest(free, dim)] if name is not None]
+    choices = [_choice(name, dim, setting, messages) for name in names]
+    allowed = [choice for choice in choices if choice["omega"] <= free * (1 + ROUNDING)]
+    return max(allowed, key=lambda choice: choice["bits_saved_in_all"], default=None)
 
 
 def _sparsest(omega: float, dim: int) -> str | None:

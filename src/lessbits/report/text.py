@@ -118,7 +118,7 @@ def advice_report(advice: dict[str, Any]) -> None:
             "Bits are sent a link and iteration, all messages together. The constant factor is estimated from tuned "
             "runs on ring and star: half of ω halves what is above 1."
         )
-    best = max(advice["choices"], key=lambda row: row["bits_saved_in_all"], default=None)
+    best = advice["recommended"]
     console.print()
     if best is None:
         console.print("No rand-K or dit-K is that gentle: send exact messages, or accept more iterations.")
