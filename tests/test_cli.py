@@ -125,7 +125,10 @@ def test_every_setting_is_resolved(command):
     ]
     assert settings.keys() == Settings.model_fields.keys()
     unresolved = {name for name, value in settings.items() if value is None}
-    assert unresolved == {"data", "features", "samples", "regularization", "latency", "bandwidth"}
+    assert unresolved == {
+        *("data", "features", "samples", "regularization", "latency", "bandwidth"),
+        *("gamma", "epsilon", "momentum", "decay"),  # step sizes of other methods
+    }
     assert (settings["nodes"], settings["dim"], settings["record_every"]) == (6, 8, 2)
     assert settings["problem_seed"] == settings["network_seed"] == settings["seed"] == 3
     omega = lessbits.make_quantizer("dit-4", 8).omega(8)

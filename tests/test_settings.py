@@ -13,7 +13,7 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
     file = tmp_path / "settings.toml"
     file.write_text('theta = 2.5\nnetwork = "star"\nnodes = 7\n')
     settings = Settings.read({"theta": 0.5, "nodes": None}, file)
-    assert (settings.theta, settings.network, settings.nodes, settings.quantizer) == (0.5, "star", 7, "dit-4")
+    assert (settings.theta, settings.network, settings.nodes, settings.problem) == (0.5, "star", 7, "consensus")
 
 
 def test_a_flag_may_switch_off_what_the_file_switches_on(tmp_path):
@@ -62,7 +62,7 @@ def test_a_whole_number_is_good_enough_for_a_real_one():
         ("iterations = 1.5", "iterations is 1.5, but it must be a valid integer"),
         ('theta = "big"', "theta is 'big', but it must be a valid number"),
         ("theta = 0", "theta is 0, but it must be greater than 0, or be left out"),
-        ("eta = -0.5", "eta is -0.5, but it must be greater than 0"),
+        ("eta = -0.5", "eta is -0.5, but it must be at least 0"),
         ("alpha = nan", "alpha is nan, but it must be a finite number"),
         ("until = inf", "until is inf, but it must be a finite number"),
         ("until = -1e-3", "until is -0.001, but it must be at least 0"),

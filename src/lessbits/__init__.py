@@ -16,14 +16,24 @@ from lessbits.version import __version__
 
 # Names are looked up when first used, so that importing the package, and `lessbits --help`, load no JAX.
 _HOME = {
+    "AtcTracking": "methods",
+    "Baseline": "methods",
+    "Choco": "methods",
     "Composition": "quantizers",
     "Compressor": "quantizers",
     "Consensus": "problems",
     "Contraction": "quantizers",
     "Custom": "problems",
+    "Dgd": "methods",
+    "Diana": "methods",
     "Dither": "quantizers",
     "Exact": "quantizers",
+    "Extra": "methods",
+    "GradientTracking": "methods",
+    "Gradients": "methods.gradients",
+    "GtSvrg": "methods",
     "InputError": "errors",
+    "Lead": "methods",
     "LeastSquares": "problems",
     "LinkModel": "engines.trace",
     "LocalNetwork": "networks.local",
@@ -31,11 +41,14 @@ _HOME = {
     "Lyapunov": "engines.scoring",
     "Message": "methods.base",
     "Method": "methods.base",
+    "Msda": "methods",
     "Natural": "quantizers",
     "Network": "networks",
+    "Nids": "methods",
     "Outside": "problems",
-    "PrimalDual": "methods.primal_dual",
+    "PrimalDual": "methods",
     "Problem": "problems",
+    "Qdgd": "methods",
     "Quantizer": "quantizers",
     "RandK": "quantizers",
     "Samples": "problems",
@@ -43,18 +56,24 @@ _HOME = {
     "ScaledSign": "quantizers",
     "Settings": "settings",
     "Softmax": "problems",
+    "Ssda": "methods",
     "Start": "methods.base",
+    "Step": "randomness",
     "Stream": "problems",
     "Ternary": "quantizers",
     "TopK": "quantizers",
     "Trace": "engines.trace",
+    "VrDiana": "methods",
     "build": "experiment",
+    "disagreements": "methods.messages",
     "load_samples": "problems",
+    "make_method": "stepsizes",
     "make_network": "networks",
     "make_quantizer": "quantizers",
     "primal_dual": "stepsizes",
     "pytree": "pytrees",
     "register_quantizer": "quantizers",
+    "share": "methods.messages",
     "simulate": "engines.simulate",
     "split_samples": "problems",
     "static": "pytrees",
@@ -84,8 +103,26 @@ if TYPE_CHECKING:
     from lessbits.engines.trace import LinkModel, Trace
     from lessbits.errors import InputError
     from lessbits.experiment import build
+    from lessbits.methods import (
+        AtcTracking,
+        Baseline,
+        Choco,
+        Dgd,
+        Diana,
+        Extra,
+        GradientTracking,
+        GtSvrg,
+        Lead,
+        Msda,
+        Nids,
+        PrimalDual,
+        Qdgd,
+        Ssda,
+        VrDiana,
+    )
     from lessbits.methods.base import Message, Method, Start
-    from lessbits.methods.primal_dual import PrimalDual
+    from lessbits.methods.gradients import Gradients
+    from lessbits.methods.messages import disagreements, share
     from lessbits.networks import Network, make_network
     from lessbits.networks.local import LocalNetwork
     from lessbits.problems import (
@@ -118,5 +155,6 @@ if TYPE_CHECKING:
         make_quantizer,
         register_quantizer,
     )
+    from lessbits.randomness import Step
     from lessbits.settings import Settings
-    from lessbits.stepsizes import primal_dual
+    from lessbits.stepsizes import make_method, primal_dual

@@ -21,13 +21,24 @@ ROUNDING = 1e-9
 
 
 def _setting(settings: Settings, problem: Problem, network: Network, quantizer: Quantizer) -> theory.Setting:
-    return theory_setting(problem, network, quantizer, settings.option, settings.messages, settings.batch_size)
+    return theory_setting(problem, network, quantizer, settings.option or "B", _messages(settings), settings.batch_size)
+
+
+def _messages(settings: Settings) -> str:
+    """Resolved by `build_parts`."""
+    return settings.messages or "independent"
+
+
+def _only_primal_dual(settings: Settings) -> None:
+    if settings.method != "primal-dual":
+        raise InputError(f"method is {settings.method!r}, but the theorems are about primal-dual: leave method out")
 
 
 def describe_theory(settings: Settings) -> dict[str, Any]:
     """Return what the theorems say of a problem, a network and a quantizer, for all four options."""
+    _only_primal_dual(settings)
     problem, network, settings = build_parts(settings)
-    quantizer = make_quantizer(settings.quantizer, problem.dim)
+    quantizer = make_quantizer(settings.quantizer or "dit-4", problem.dim)
     if not isinstance(quantizer, Quantizer):
         raise InputError(
             f"theory needs an unbiased quantizer, but {quantizer.name} is biased: choose one such as dit-4 or rand-50"
@@ -40,7 +51,7 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
             "smoothness": setting.smoothness,
             **sizes._asdict(),
             "rate": theory.rate(option, setting, sizes.eta),
-            "practical_theta": theory.practical_step_sizes(option, setting, settings.messages).theta,
+            "practical_theta": theory.practical_step_sizes(option, setting, _messages(settings)).theta,
             "noise_floor": theory.noise_floor(setting, sizes.eta) if option == "C" else 0.0,
             "iterations": _proven_iterations(option, setting, sizes, problem, network, settings),
         }
@@ -75,13 +86,14 @@ def _proven_iterations(
         return None
     weights = theory.lyapunov_coefficients(option, setting, sizes)
     measure = Lyapunov.of(problem, network, weights, settings.batch_size)
-    method = primal_dual(problem, network, settings.quantizer, option=option, theta=1, eta=1)
+    method = primal_dual(problem, network, settings.quantizer or "dit-4", option=option, theta=1, eta=1)
     start = float(measure(method.init(problem, LocalNetwork.of(network), Start()), problem))
     return theory.iterations(option, setting, settings.until, start / problem.nodes)
 
 
 def advise(settings: Settings) -> dict[str, Any]:
     """Return the largest ω that is free here, and the shortest messages of each kind within it."""
+    _only_primal_dual(settings)
     problem, network, settings = build_parts(settings)
     if problem.convexity <= 0:
         raise InputError(
@@ -100,11 +112,11 @@ def advise(settings: Settings) -> dict[str, Any]:
         "free_omega": free,
         "exact_bits": Exact().bits(problem.dim),
         "choices": [
-            {"family": family, **_choice(name, problem.dim, setting, settings.messages)}
+            {"family": family, **_choice(name, problem.dim, setting, _messages(settings))}
             for family, name in names.items()
             if name is not None
         ],
-        "recommended": _recommended(free, problem.dim, setting, settings.messages),
+        "recommended": _recommended(free, problem.dim, setting, _messages(settings)),
         "settings": settings.model_dump(),
     }
 

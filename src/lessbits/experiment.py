@@ -6,7 +6,9 @@ from lessbits.engines.checks import GOALS, record_interval
 from lessbits.engines.simulate import simulate
 from lessbits.engines.trace import LinkModel, Trace
 from lessbits.errors import InputError, check_name
-from lessbits.methods.primal_dual import MESSAGES, OPTIONS, PrimalDual
+from lessbits.methods import METHODS
+from lessbits.methods.base import Method
+from lessbits.methods.primal_dual import MESSAGES, OPTIONS
 from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import (
     Consensus,
@@ -17,11 +19,10 @@ from lessbits.problems import (
     load_samples,
     split_samples,
 )
-from lessbits.settings import Settings
-from lessbits.stepsizes import primal_dual
+from lessbits.settings import STEP_SIZES, Settings
+from lessbits.stepsizes import choices, make_method
 
 PROBLEMS = ("consensus", "least-squares", "logistic", "softmax")
-METHODS = ("primal-dual",)
 DEFAULT_NODES = 16
 DEFAULT_DIM = 250
 
@@ -33,7 +34,7 @@ class Experiment:
     settings: Settings
     problem: Problem
     network: Network
-    method: PrimalDual
+    method: Method
 
     def run(self, progress: bool = False) -> Trace:
         """Simulate it."""
@@ -63,25 +64,23 @@ def build(settings: Settings) -> Experiment:
     """Make everything that a run needs, and resolve every setting."""
     problem, network, settings = build_parts(settings)
     _check_method(problem, settings)
-    method = primal_dual(
+    given = {name: getattr(settings, name) for name in STEP_SIZES if getattr(settings, name) is not None}
+    method = make_method(
+        settings.method,
         problem,
         network,
         settings.quantizer,
-        option=settings.option,
-        messages=settings.messages,
-        batch_size=settings.batch_size,
-        theta=settings.theta,
-        eta=settings.eta,
-        alpha=settings.alpha,
+        settings.option,
+        settings.messages,
+        settings.batch_size,
         stepsizes=settings.stepsizes,
         target=settings.until if settings.goal == "error" else None,
         seed=settings.seed,
+        **given,
     )
     resolved = settings.updated(
-        theta=method.theta,
-        eta=method.eta,
-        alpha=method.alpha,
         record_every=settings.record_every or record_interval(method, problem, settings.iterations),
+        **{name: float(getattr(method, name)) for name in method.step_size_names},
     )
     return Experiment(resolved, problem, network, method)
 
@@ -103,7 +102,10 @@ def build_parts(settings: Settings) -> tuple[Problem, Network, Settings]:
         ("messages", settings.messages, MESSAGES),
         ("goal", settings.goal, GOALS),
     ):
-        check_name(kind, given, allowed)
+        if given is not None:
+            check_name(kind, given, allowed)
+    option, messages, quantizer = choices(settings.method, settings.option, settings.messages, settings.quantizer)
+    settings = settings.updated(option=option, messages=messages, quantizer=quantizer)
     seed = settings.seed
     settings = settings.updated(
         problem_seed=seed if settings.problem_seed is None else settings.problem_seed,

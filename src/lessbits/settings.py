@@ -13,6 +13,7 @@ from lessbits.errors import InputError, check_name
 LARGEST_SEED = 2**64 - 1
 LARGEST_NETWORK = 10**7
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
+STEP_SIZES = ("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay")
 
 
 def _setting(default: Any, group: str, text: str, chosen: str | None = None, **limits: Any) -> Any:
@@ -62,16 +63,48 @@ class Settings(BaseModel):
         None, "Network", "seed of a random network", "that of the run", ge=0, le=LARGEST_SEED
     )
 
-    method: str = _setting("primal-dual", "Method", "primal-dual, Algorithm 1 of the paper")
-    option: str = _setting("B", "Method", "A dual, B full gradient, C stochastic, D variance-reduced")
-    messages: str = _setting("independent", "Method", "independent (the paper's) or broadcast (half the bits)")
-    quantizer: str = _setting("dit-4", "Method", "exact, rand-K, dit-K, dither:S, ternary, natural, or rand-K+dit-K")
-    stepsizes: Literal["theory", "practical"] = _setting(
-        "theory", "Method", "how step sizes that are not given are chosen: theory (proven) or practical (larger)"
+    method: str = _setting(
+        "primal-dual",
+        "Method",
+        "primal-dual (Algorithm 1 of the paper), or a competitor: dgd, qdgd, choco, extra, gradient-tracking, "
+        "gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, msda",
     )
-    theta: float | None = _setting(None, "Method", "step size θ of the dual variable", "see --stepsizes", gt=0)
-    eta: float | None = _setting(None, "Method", "step size η of the gradient", "see --stepsizes", gt=0)
-    alpha: float | None = _setting(None, "Method", "step size α of the memory", "1/(1+ω)", gt=0)
+    option: str | None = _setting(
+        None,
+        "Method",
+        "gradients: A dual (primal-dual only), B full, C stochastic, D variance-reduced",
+        "B, or D for gt-svrg and vr-diana",
+    )
+    messages: str | None = _setting(
+        None,
+        "Method",
+        "of primal-dual: independent (the paper's) or broadcast (half the bits)",
+        "independent",
+    )
+    quantizer: str | None = _setting(
+        None,
+        "Method",
+        "exact, rand-K, dit-K, dither:S, ternary, natural, or rand-K+dit-K; for choco also top-K, sign, scaled-dit-K",
+        "dit-4, or exact for methods that send vectors as they are",
+    )
+    stepsizes: Literal["theory", "practical"] = _setting(
+        "theory", "Method", "how step sizes that are not given are chosen: theory (proven) or practical (larger, tried)"
+    )
+    theta: float | None = _setting(
+        None, "Method", "step size θ of the dual variable (primal-dual, ssda, msda)", "see --stepsizes", gt=0
+    )
+    eta: float | None = _setting(
+        None, "Method", "step size η of the gradient; 0 makes choco a pure gossip", "see --stepsizes", ge=0
+    )
+    gamma: float | None = _setting(None, "Method", "step size γ of gossip (choco, lead)", "see --stepsizes", gt=0)
+    alpha: float | None = _setting(
+        None, "Method", "step size α of the memory; of qdgd, the gradient's weight", "1/(1+ω)", gt=0
+    )
+    epsilon: float | None = _setting(None, "Method", "step size ε of qdgd", "see --stepsizes", gt=0)
+    momentum: float | None = _setting(None, "Method", "momentum β (ssda, msda)", "as proven", ge=0)
+    decay: float | None = _setting(
+        None, "Method", "shrink steps as 1/(1 + decay·k) (dgd, choco), or by QDGD's powers", "0; 0.01 for qdgd", ge=0
+    )
     batch_size: int = _setting(1, "Method", "samples in a stochastic gradient, for options C and D", ge=1)
 
     iterations: int = _setting(10_000, "Run", "iterations at most", ge=1, le=LARGEST_COUNT)

@@ -2,19 +2,94 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from lessbits.engines.simulate import simulate
 from lessbits.errors import InputError, check_name
+from lessbits.methods import BASELINES, METHODS
+from lessbits.methods.base import Method
+from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import OPTIONS, PrimalDual
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.quantizers import Compressor, Quantizer, make_quantizer
-from lessbits.theory import Setting, StepSizes, practical_step_sizes, step_sizes
+from lessbits.quantizers import Compressor, Exact, Quantizer, make_quantizer
+from lessbits.theory import Setting, practical_step_sizes, step_sizes
 
 TRIAL_ITERATIONS = 1000
 MOST_TRIALS = 12
+
+
+def make_method(
+    name: str,
+    problem: Problem,
+    network: Network,
+    quantizer: str | Compressor | None = None,
+    option: str | None = None,
+    messages: str | None = None,
+    batch_size: int = 1,
+    stepsizes: str = "theory",
+    target: float | None = None,
+    seed: int = 0,
+    **given: float,
+) -> Method:
+    """Make any method by its name for a problem and a network; step sizes not given are chosen as `stepsizes` says.
+
+    >>> import lessbits
+    >>> problem, network = lessbits.Consensus.random(nodes=20, dim=50), lessbits.make_network("star", nodes=20)
+    >>> lessbits.make_method("choco", problem, network, "top-10", gamma=0.3).alpha
+    1.0
+    """
+    check_name("method", name, METHODS)
+    option, messages, spelling = choices(name, option, messages, quantizer)
+    names = PrimalDual.step_size_names if name == PrimalDual.name else BASELINES[name].step_size_names
+    for size in given:
+        if size not in names:
+            raise InputError(f"{size} was given, but {name} has no such step size: it has {', '.join(names)}")
+    if name == PrimalDual.name:
+        assert messages is not None
+        return primal_dual(
+            problem,
+            network,
+            spelling,
+            option,
+            messages,
+            batch_size,
+            **given,
+            stepsizes=stepsizes,
+            target=target,
+            seed=seed,
+        )
+    check_name("stepsizes", stepsizes, ("theory", "practical"))
+    gradients = Gradients(option, batch_size)
+    practical = stepsizes == "practical"
+    compressor = make_quantizer(spelling, problem.dim)
+    make = partial(BASELINES[name].configure, problem, network, compressor, gradients, practical)
+    method: Method = make(**given)
+    if not practical or set(names) <= given.keys():
+        return method
+    sizes = {size: float(getattr(method, size)) for size in names}
+    return _tried(make, sizes, given, problem, network, seed)
+
+
+def choices(
+    name: str, option: str | None, messages: str | None, quantizer: str | Compressor | None
+) -> tuple[str, str | None, str | Compressor]:
+    """Return option, messages and quantizer of a method, the method's own where none is given."""
+    if name == PrimalDual.name:
+        return option or "B", messages or "independent", quantizer or "dit-4"
+    kind = BASELINES[name]
+    if messages is not None:
+        raise InputError(f"messages is {messages!r}, but {name} has one kind of messages only: leave it out")
+    if not kind.compresses and (quantizer or "exact") != "exact" and not isinstance(quantizer, Exact):
+        shown = quantizer.name if isinstance(quantizer, Compressor) else quantizer
+        compressed = ", ".join(other for other, kind in BASELINES.items() if kind.compresses)
+        raise InputError(
+            f"quantizer is {shown!r}, but {name} sends vectors as they are: leave it out, or choose one of "
+            f"primal-dual, {compressed}"
+        )
+    return option or kind.options[0], None, quantizer or ("dit-4" if kind.compresses else "exact")
 
 
 def primal_dual(
@@ -52,8 +127,9 @@ def primal_dual(
     setting = theory_setting(problem, network, quantizer, option, messages, batch_size)
     if stepsizes == "theory":
         return make(**{**step_sizes(option, setting, target)._asdict(), **given})
-    sizes = practical_step_sizes(option, setting, messages)._replace(**given)
-    return _tried(make, sizes, given, problem, network, seed)
+    sizes = {**practical_step_sizes(option, setting, messages)._asdict(), **given}
+    tried: PrimalDual = _tried(make, sizes, given, problem, network, seed)
+    return tried
 
 
 def theory_setting(
@@ -82,16 +158,16 @@ def theory_setting(
 
 
 def _tried(
-    make: Callable[..., PrimalDual],
-    sizes: StepSizes,
+    make: Callable[..., Any],
+    sizes: dict[str, float],
     given: dict[str, float],
     problem: Problem,
     network: Network,
     seed: int,
-) -> PrimalDual:
+) -> Any:
     """Run a little with the step sizes, and halve those not given until nothing grows."""
     for _ in range(MOST_TRIALS):
-        method = make(**sizes._asdict())
+        method = make(**sizes)
         # Stochastic options need a pass over the data to show what they do.
         iterations = int(min(TRIAL_ITERATIONS / method.passes(problem), 10 * TRIAL_ITERATIONS))
         trial = simulate(problem, network, method, iterations, seed=seed, record_every=max(10, iterations // 100))
@@ -99,9 +175,7 @@ def _tried(
         half = len(error) // 2
         if not trial.diverged and error[half:].max() <= 2 * error[:half].max():
             return method
-        smaller = sizes._replace(**{method.suspect(problem): getattr(sizes, method.suspect(problem)) / 2})
-        sizes = smaller._replace(theta=min(smaller.theta, sizes.theta / 2))._replace(**given)
-    raise InputError(
-        f"no stable step sizes were found down to theta = {sizes.theta:g} and eta = {sizes.eta:g}: give smaller ones, "
-        "or take theory's"
-    )
+        first, suspect = method.step_size_names[0], method.suspect(problem)
+        sizes = {**sizes, **{name: sizes[name] / 2 for name in {first, suspect}}, **given}
+    tried = " and ".join(f"{name} = {sizes[name]:g}" for name in method.step_size_names if sizes[name])
+    raise InputError(f"no stable step sizes were found down to {tried}: give smaller ones, or take theory's")

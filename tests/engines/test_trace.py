@@ -136,10 +136,11 @@ def test_counts_beyond_32_bits_stay_exact():
     recorder = Recorder({"error": 1.0}, [33.0], links=4, nodes=2, samples=10)
     for chunk in range(3):
         recorder.extend(
-            {"error": [0.5]}, np.array([chunk + 1]), np.array([2**31 - 1]), np.array([[2**31 - 1]]), seconds=0.25
+            {"error": [0.5]}, np.array([chunk + 1]), np.array([[2**31 - 1, 1]]), np.array([[2**31 - 1]]), seconds=0.25
         )
     columns = recorder.columns(None)
     assert columns["messages"][-1] == columns["gradient_evaluations"][-1] == 3 * (2**31 - 1)
+    assert columns["gradient_rounds"][-1] == 3
     assert columns["total_bits"][-1] == 33 * 3 * (2**31 - 1)
     assert recorder.bits_per_link() == columns["bits_per_link"][-1]
     np.testing.assert_allclose(columns["seconds"], [0, 0.25, 0.5, 0.75])

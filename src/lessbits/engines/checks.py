@@ -67,6 +67,7 @@ def check_run(
     if until is not None and not until >= 0:
         raise InputError(f"until is {until:g}, but it must be a number from 0 on")
     check_name("goal", goal, GOALS)
+    method.check(problem, network)
     for compressor in method.compressors:
         compressor.check(problem.dim)
     every = record_interval(method, problem, iterations) if record_every is None else record_every

@@ -46,11 +46,20 @@ class Arena:
     ceiling: jax.Array  # or when the error is above this
 
     def iterate(self, state: State, iteration: jax.Array) -> tuple[State, jax.Array, jax.Array]:
-        """One iteration: send, exchange, receive. Also return sample gradients taken and messages sent, by message."""
+        """One iteration: send, exchange, receive.
+
+        Also return the sample gradients taken and whether there were any (a method may need several exchanges for one
+        gradient), and messages sent, by message.
+        """
         step = Step(self.seed, iteration)
         state, outbox, work = self.method.send(step, state, self.problem, self.local)
         state = self.method.receive(step, state, outbox, self.exchange(outbox), self.local)
-        return state, work.sum(dtype=jnp.int32), jnp.stack([self._sent(message) for message in outbox])
+        total = work.sum(dtype=jnp.int32)
+        return (
+            state,
+            jnp.stack([total, (total > 0).astype(jnp.int32)]),
+            jnp.stack([self._sent(message) for message in outbox]),
+        )
 
     def exchange(self, outbox: Outbox) -> Outbox:
         """Return, link for link, what came along the reverse links."""
@@ -96,7 +105,7 @@ def _run_chunk(arena: Arena, chunk: Chunk, most: jax.Array, goal: str) -> Chunk:
 
     def record(chunk: Chunk) -> Chunk:
         end = jnp.minimum(chunk.iteration + arena.record_every, arena.iterations)
-        nothing = (jnp.int32(0), jnp.zeros(chunk.sent.shape[1], jnp.int32))
+        nothing = (jnp.zeros(2, jnp.int32), jnp.zeros(chunk.sent.shape[1], jnp.int32))
         state, work, sent = lax.fori_loop(chunk.iteration, end, iterate, (chunk.state, *nothing))
         metrics = arena.score(state)
         reached = metrics[goal] <= arena.until
@@ -168,7 +177,7 @@ def simulate(
         jnp.int32(0),
         first[goal] <= arena.until,
         {name: jnp.zeros(RECORDS_AT_ONCE, value.dtype) for name, value in first.items()},
-        jnp.zeros(RECORDS_AT_ONCE, jnp.int32),
+        jnp.zeros((RECORDS_AT_ONCE, 2), jnp.int32),
         jnp.zeros((RECORDS_AT_ONCE, len(method.compressors)), jnp.int32),
     )
     chunk = jax.block_until_ready(_run_chunk(arena, chunk, jnp.int32(0), goal))  # compiles, and runs nothing

@@ -46,7 +46,8 @@ class Trace:
     """The records of one run (columns of equal length, the start first), how it ended, and the final iterates.
 
     Columns: iteration, error, consensus, suboptimality, bits_per_link and total_bits (the paper's nominal count),
-    messages, gradient_evaluations, epochs, seconds, simulated_seconds with a link model, and any further measures.
+    messages, gradient_evaluations, gradient_rounds (iterations that took any gradient), epochs, seconds,
+    simulated_seconds with a link model, and any further measures.
     """
 
     columns: Mapping[str, np.ndarray]
@@ -146,7 +147,7 @@ class Recorder:
     ) -> None:
         self.metrics = {name: [np.atleast_1d(np.asarray(value, float))] for name, value in first.items()}
         self.iteration = [np.zeros(1, np.int64)]
-        self.work = [np.zeros(1, np.int64)]
+        self.work = [np.zeros((1, 2), np.int64)]  # sample gradients, and iterations that took any
         self.sent = [np.zeros((1, len(message_bits)), np.int64)]
         self.seconds = [np.zeros(1)]
         self.message_bits = np.array(message_bits)
@@ -155,7 +156,7 @@ class Recorder:
     def extend(
         self, metrics: Mapping[str, Any], iterations: np.ndarray, work: np.ndarray, sent: np.ndarray, seconds: float
     ) -> None:
-        """Add records: metrics, iterations in all, and sample gradients and messages since the record before."""
+        """Add records: metrics, iterations in all, and work and messages since the record before."""
         for name, values in metrics.items():
             self.metrics[name].append(np.asarray(values, float))
         self.iteration.append(iterations)
@@ -178,7 +179,7 @@ class Recorder:
         """Join everything."""
         iteration = np.concatenate(self.iteration)
         sent = np.cumsum(np.concatenate(self.sent), axis=0)
-        work = np.cumsum(np.concatenate(self.work))
+        work, rounds = np.cumsum(np.concatenate(self.work), axis=0).T
         bits = sent @ self.message_bits
         columns = {
             "iteration": iteration,
@@ -187,6 +188,7 @@ class Recorder:
             "total_bits": bits,
             "messages": sent.sum(axis=1),
             "gradient_evaluations": work,
+            "gradient_rounds": rounds,
             "epochs": work / self.samples,
             "seconds": np.concatenate(self.seconds),
         }

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 
 from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Payload
@@ -47,6 +48,10 @@ class Method(ABC):
     @abstractmethod
     def compressors(self) -> tuple[Compressor, ...]:
         """What makes each message of an outbox, in order."""
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Refuse, with a sentence, a problem or a network that the method cannot work with."""
+        return
 
     def prepare(self, problem: Problem) -> Problem:
         """Return the problem with whatever this method wants computed once."""

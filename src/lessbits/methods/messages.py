@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from lessbits.methods.base import Message, Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.pytrees import pytree, take_rows
-from lessbits.quantizers.base import Quantizer
+from lessbits.quantizers.base import Compressor
 from lessbits.randomness import Purpose, Step, draws
 from lessbits.summation import Sum, separate
 
@@ -46,7 +46,7 @@ def start_memory(local: LocalNetwork, h: Any, like: jax.Array) -> Memory:
 class Messages(ABC):
     """One way to estimate the disagreement Σ_j w_ij (v_i - v_j) of vectors v_i."""
 
-    quantizer: Quantizer
+    quantizer: Compressor
 
     @property
     @abstractmethod
@@ -66,11 +66,25 @@ class Messages(ABC):
         """Return the disagreement and the new memory."""
 
 
+def share(*vectors: jax.Array) -> Outbox:
+    """Send vectors as they are, each to every neighbour."""
+    return tuple(Message(vector, per_link=False) for vector in vectors)
+
+
+def disagreements(outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> list[jax.Array]:
+    """Return Σ_j w_ij (v_i - v_j), which is Wv, of each vector that was shared."""
+
+    def of(mine: jax.Array, theirs: jax.Array) -> jax.Array:
+        return local.weighted_sum(lambda links: mine[local.owner[links]] - theirs[links])
+
+    return [of(sent.payload, received.payload) for sent, received in zip(outbox, inbox, strict=True)]
+
+
 @pytree
 class ExactMessages(Messages):
     """The vectors themselves, without a memory."""
 
-    quantizer: Quantizer
+    quantizer: Compressor
 
     count = 1
 
@@ -80,14 +94,13 @@ class ExactMessages(Messages):
 
     def send(self, step: Step, vectors: jax.Array, memory: tuple[()], local: LocalNetwork) -> Outbox:
         """Send v_i to every neighbour."""
-        return (Message(vectors, per_link=False),)
+        return share(vectors)
 
     def receive(
         self, outbox: Outbox, inbox: Outbox, memory: tuple[()], local: LocalNetwork
     ) -> tuple[jax.Array, tuple[()]]:
         """Σ_j w_ij (v_i - v_j)."""
-        mine, theirs = outbox[0].payload, inbox[0].payload
-        return local.weighted_sum(lambda links: mine[local.owner[links]] - theirs[links]), ()
+        return disagreements(outbox, inbox, local)[0], ()
 
 
 @pytree
@@ -97,7 +110,7 @@ class IndependentMessages(Messages):
     The independence is what makes compression free on well-connected networks: the noise of many neighbours averages.
     """
 
-    quantizer: Quantizer
+    quantizer: Compressor
     alpha: float
 
     count = 2
@@ -131,7 +144,7 @@ class BroadcastMessages(Messages):
     Neighbours then share a node's noise, so compression is not free on the star.
     """
 
-    quantizer: Quantizer
+    quantizer: Compressor
     alpha: float
 
     count = 1

@@ -11,34 +11,29 @@
         line 15                  h_i⁺ = h_i + αQ(x_i⁺ - h_i)                            memory
         line 18                  z_i⁺ = z_i - θ Σ_j w_ij (Δ_ij - Δ_ji)                  dual step
 
-Lines 12 to 15 are `send`, and the sum of line 18 is `receive`, of the messages in `messages.py`. The paper's symbols in
-full words: x iterate, z dual variable, h memory, w anchor, θ `theta`, η `eta`, α `alpha`, Q `quantizer`.
+Lines 5 to 11 take their gradients from `gradients.py`; lines 12 to 15 are `send`, and the sum of line 18 is `receive`,
+of the messages in `messages.py`. The paper's symbols in full words: x iterate, z dual variable, h memory, w anchor,
+θ `theta`, η `eta`, α `alpha`, Q `quantizer`.
 """
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.methods.base import Message, Method, Outbox, Start
+from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import BroadcastMessages, ExactMessages, IndependentMessages, Messages
 from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.randomness import Purpose, Step, draws
+from lessbits.randomness import Step
 
 OPTIONS = ("A", "B", "C", "D")
 MESSAGES = ("independent", "broadcast")
-
-
-class Anchor(NamedTuple):
-    """Option D's w_i, and ∇f_i(w_i)."""
-
-    point: jax.Array
-    gradient: jax.Array
 
 
 class PrimalDualState(NamedTuple):
@@ -112,23 +107,24 @@ class PrimalDual(Method):
         """The quantizer, once for each message."""
         return (self.quantizer,) * self.exchange.count
 
+    @property
+    def gradients(self) -> Gradients:
+        """How options B, C and D take gradients: lines 5 to 11."""
+        return Gradients("B" if self.option == "A" else self.option, self.batch_size)
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Options C and D need batches that fit."""
+        self.gradients.check(problem)
+
     def prepare(self, problem: Problem) -> Problem:
-        """Refuse a batch larger than any node's data; option A wants fast dual gradients."""
-        largest = int(jnp.max(problem.counts))
-        if self.option in ("C", "D") and self.batch_size > largest and not problem.endless:
-            samples = "1 sample" if largest == 1 else f"{largest} samples"
-            raise InputError(
-                f"batch_size is {self.batch_size}, but no node has more than {samples}: "
-                "take a smaller one, or option B, which uses all"
-            )
+        """Option A wants fast dual gradients."""
         return problem.with_dual() if self.option == "A" else problem
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
         """Line 1: any x⁰ and h⁰, and any z⁰ that sums to zero."""
         x = problem.start() if start.x is None else jnp.asarray(start.x, jnp.result_type(float))[local.nodes]
         z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
-        anchor = Anchor(x, problem.gradient(x)) if self.option == "D" else None
-        return PrimalDualState(x, z, self.exchange.init(local, start.h, x), anchor)
+        return PrimalDualState(x, z, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
 
     def send(
         self, step: Step, state: PrimalDualState, problem: Problem, local: LocalNetwork
@@ -138,22 +134,9 @@ class PrimalDual(Method):
         if self.option == "A":
             x = problem.dual_gradient(z, guess=x)
             work = problem.counts  # a dual gradient counts as one pass, however it is found
-        elif self.option == "B":
-            x = x - self.eta * (problem.gradient(x) - z)
-            work = problem.counts
-        elif self.option == "C":
-            x = x - self.eta * (problem.stochastic_gradient(x, step, local.nodes, self.batch_size) - z)
-            work = jnp.full_like(problem.counts, self.batch_size)
         else:
-            assert anchor is not None  # made by `init` for option D
-            samples = problem.draw_samples(draws(step, local.nodes, Purpose.SAMPLE), self.batch_size)
-            gradient = (
-                problem.sample_gradient(x, samples) - problem.sample_gradient(anchor.point, samples) + anchor.gradient
-            )
-            anchor, refreshed = self._move_anchor(step, x, anchor, problem, local)
+            gradient, anchor, work = self.gradients.take(step, x, anchor, problem, local)
             x = x - self.eta * (gradient - z)
-            # The first iteration pays for the anchor's first gradient.
-            work = 2 * self.batch_size + problem.counts * (refreshed | (step.iteration == 0))
         outbox = self.exchange.send(step, x, state.memory, local)
         return state._replace(x=x, anchor=anchor), outbox, work
 
@@ -164,40 +147,10 @@ class PrimalDual(Method):
         disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
         return state._replace(z=state.z - self.theta * disagreement, memory=memory)
 
-    def _move_anchor(
-        self, step: Step, x: jax.Array, anchor: Anchor, problem: Problem, local: LocalNetwork
-    ) -> tuple[Anchor, jax.Array]:
-        """Line 10, with a batch of b samples: w_i⁺ = x_i with probability b/m_i. Also return where the coin fell."""
-        coin = draws(step, local.nodes, Purpose.COIN).uniform(1, x.dtype)[:, 0]
-        falls = coin * problem.counts < self.batch_size
-        # Full gradients are taken of those nodes alone; the coins do not depend on step sizes, so a sweep shares them.
-        numbers = jnp.nonzero(falls, size=falls.shape[0], fill_value=0)[0]
-        total = falls.sum()
-
-        def refresh_one(count: jax.Array, gradients: jax.Array) -> jax.Array:
-            row = numbers[count][None]
-            return gradients.at[row].set(problem.restrict(row).gradient(x[row]))
-
-        def refresh_few(gradients: jax.Array) -> jax.Array:
-            return lax.fori_loop(0, total, refresh_one, gradients)
-
-        def refresh_many(gradients: jax.Array) -> jax.Array:
-            return jnp.where(falls[:, None], problem.gradient(x), gradients)
-
-        gradients = lax.cond(2 * total > falls.shape[0], refresh_many, refresh_few, anchor.gradient)
-        return Anchor(jnp.where(falls[:, None], x, anchor.point), gradients), falls
-
     def passes(self, problem: Problem) -> float:
-        """Option C looks at a batch a node; D at two, and with probability b/m at all."""
-        batches = {"C": 1, "D": 3}.get(self.option)
-        return 1.0 if batches is None else min(1.0, batches * self.batch_size * problem.nodes / problem.samples)
+        """As the gradients do."""
+        return self.gradients.passes(problem)
 
     def suspect(self, problem: Problem) -> str:
         """Gradient descent alone diverges above η = 2/L; below that it is the dual step."""
-        if self.option == "A":
-            return "theta"
-        try:
-            smoothness = problem.smoothness if self.option == "B" else problem.sample_smoothness(self.batch_size)
-        except InputError:  # not known of this problem
-            return "theta"
-        return "eta" if self.eta > 2 / smoothness else "theta"
+        return "eta" if self.option != "A" and self.gradients.too_large(self.eta, problem) else "theta"

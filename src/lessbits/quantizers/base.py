@@ -22,6 +22,8 @@ class Compressor(ABC):
     many neighbours finds it once and not once a link.
     """
 
+    lossless = False
+
     @property
     @abstractmethod
     def name(self) -> str:
@@ -54,8 +56,6 @@ class Compressor(ABC):
 
 class Quantizer(Compressor):
     """An unbiased compressor: E Q(x) = x and E‖Q(x) - x‖² ≤ ω‖x‖² (the paper's Assumption 3)."""
-
-    lossless = False
 
     @abstractmethod
     def omega(self, dim: int) -> float:

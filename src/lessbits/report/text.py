@@ -1,6 +1,7 @@
 """Results as words and tables on the terminal."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
@@ -8,6 +9,16 @@ from rich.console import Console
 from rich.table import Table
 
 from lessbits.engines.trace import Trace
+
+LETTERS = {
+    "theta": "θ",
+    "eta": "η",
+    "gamma": "γ",
+    "alpha": "α",
+    "epsilon": "ε",
+    "momentum": "β",
+    "decay": "decay",
+}
 
 
 def human(bits: float) -> str:
@@ -21,6 +32,22 @@ def human(bits: float) -> str:
             return f"{bits:.3g} {unit}"
         bits /= 1000
     return f"{bits:.3g} Tbit"
+
+
+def method_in_words(settings: Mapping[str, Any]) -> str:
+    """Name a method with all that shapes it."""
+    messages = f"{settings['messages']} messages, " if settings["messages"] else ""
+    return f"{settings['method']} option {settings['option']}, {messages}{settings['quantizer']}"
+
+
+def step_sizes_in_words(sizes: Mapping[str, Any]) -> str:
+    """Write step sizes by the letters of the papers.
+
+    >>> step_sizes_in_words({"theta": 1.5848931924611136, "eta": 1.0, "gamma": None})
+    'θ = 1.585, η = 1'
+    """
+    given = {LETTERS[name]: sizes[name] for name in LETTERS if sizes.get(name) is not None}
+    return ", ".join(f"{letter} = {size:.4g}" for letter, size in given.items())
 
 
 def _facts(facts: dict[str, str]) -> Table:
@@ -45,14 +72,14 @@ def run_report(trace: Trace, network: str) -> None:
         "result": last["message"],
         "problem": f"{settings['problem']}, {settings['nodes']} nodes, {settings['dim']} dimensions",
         "network": network,
-        "method": f"{settings['method']} option {settings['option']}, "
-        f"{settings['messages']} messages, {settings['quantizer']}",
-        "step sizes": f"θ = {settings['theta']:.4g}, η = {settings['eta']:.4g}, α = {settings['alpha']:.4g}",
+        "method": method_in_words(settings),
+        "step sizes": step_sizes_in_words(settings),
         "error": f"{last['error']:.3e}   (mean of ‖x_i - x*‖²; consensus distance {last['consensus']:.1e})",
         "suboptimality": f"{last['suboptimality']:.3e}",
         "bits per link": f"{human(last['bits_per_link'])}   "
         f"(nominal; {human(last['total_bits'])} in all, {last['messages']} messages)",
-        "gradients": f"{last['gradient_evaluations']} of single samples, {last['epochs']:.4g} epochs",
+        "gradients": f"{last['gradient_evaluations']} of single samples, {last['epochs']:.4g} epochs, "
+        f"in {last['gradient_rounds']} rounds",
         "time": f"{last['seconds']:.3g} s, and {trace.compile_seconds:.3g} s to compile",
     }
     if "simulated_seconds" in last:

@@ -1,0 +1,104 @@
+"""Choco-SGD and Choco-Gossip: gossip on public copies x̂ that all neighbours know, moved by compressed differences.
+
+    x_i' = x_i - η_k ∇f_i(x_i)                     η_k = η / (1 + decay·k);  Choco-Gossip: η = 0
+    x̂_i⁺ = x̂_i + α Q(x_i' - x̂_i)                  what is sent
+    x_i⁺ = x_i' - γ Σ_j w_ij (x̂_i⁺ - x̂_j⁺)
+
+Koloskova, Stich and Jaggi, "Decentralized stochastic optimization and gossip algorithms with compressed communication"
+(2019). It takes biased contractions, such as top-k, with α = 1, and unbiased quantizers scaled by α = 1/(1+ω). With
+exact messages and γ = 1 it is D-SGD. As gossip it converges linearly to the average; on other losses it keeps D-SGD's
+bias, unless η decreases.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+
+from lessbits.methods.base import Outbox, Start
+from lessbits.methods.baseline import Baseline, decayed, spectral_gap, start_at
+from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.messages import BroadcastMessages, ExactMessages, Messages
+from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
+from lessbits.problems.base import Problem
+from lessbits.problems.consensus import Consensus
+from lessbits.pytrees import pytree, static
+from lessbits.quantizers.base import Compressor, Contraction, Quantizer
+from lessbits.randomness import Step
+
+
+class ChocoState(NamedTuple):
+    """Iterate, memory (x̂ and its disagreement), and option D's anchor."""
+
+    x: jax.Array
+    memory: Any
+    anchor: Anchor | None
+
+
+@pytree
+class Choco(Baseline):
+    """The strongest compressed competitor in the paper; takes biased compressors too."""
+
+    gamma: float
+    eta: float
+    alpha: float
+    quantizer: Compressor
+    decay: float = 0.0
+    gradients: Gradients = static(default=Gradients())
+
+    name = "choco"
+    step_size_names = ("gamma", "eta", "alpha", "decay")
+    compresses = True
+    from_zero = ("eta", "decay")
+    mixes = False  # γ damps any weights
+
+    @classmethod
+    def suggest(
+        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
+    ) -> dict[str, float]:
+        """γ of their Theorem 2 (practical: δ, the share that the compressor keeps), η = 1/L, or 0 on consensus."""
+        kept, alpha = 1.0, 1.0
+        if isinstance(compressor, Contraction):
+            kept = compressor.delta(problem.dim)
+        elif isinstance(compressor, Quantizer):
+            kept = alpha = 1 / (1 + compressor.omega(problem.dim))
+        gap, largest = max(spectral_gap(network), 1e-12), network.lambda_max
+        proven = gap**2 * kept / (16 * gap + gap**2 + 4 * largest**2 + 2 * gap * largest**2 - 8 * gap * kept)
+        eta = 0.0 if isinstance(problem, Consensus) else 1 / gradients.smoothness(problem)
+        return {"gamma": kept if practical else proven, "eta": eta, "alpha": alpha, "decay": 0.0}
+
+    @property
+    def exchange(self) -> Messages:
+        """The same vector to all neighbours."""
+        return (
+            ExactMessages(self.quantizer) if self.quantizer.lossless else BroadcastMessages(self.quantizer, self.alpha)
+        )
+
+    @property
+    def compressors(self) -> tuple[Compressor, ...]:
+        """One compressed difference."""
+        return (self.quantizer,)
+
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> ChocoState:
+        """Any x⁰ and x̂⁰ = h⁰."""
+        x = start_at(problem, local.nodes, start)
+        return ChocoState(x, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
+
+    def send(
+        self, step: Step, state: ChocoState, problem: Problem, local: LocalNetwork
+    ) -> tuple[ChocoState, Outbox, jax.Array]:
+        """Step along the gradient, and compress the difference to the public copy."""
+        gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
+        x = state.x - decayed(self.eta, self.decay, step.iteration) * gradient
+        return state._replace(x=x, anchor=anchor), self.exchange.send(step, x, state.memory, local), work
+
+    def receive(self, step: Step, state: ChocoState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> ChocoState:
+        """Gossip on the new public copies."""
+        disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
+        if not self.quantizer.lossless:
+            disagreement = memory.g  # of x̂⁺, which moved by α times what was sent
+        return state._replace(x=state.x - self.gamma * disagreement, memory=memory)
+
+    def suspect(self, problem: Problem) -> str:
+        """The gradient step, or else the gossip step."""
+        return "eta" if self.gradients.too_large(float(self.eta), problem) else "gamma"

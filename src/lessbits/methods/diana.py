@@ -1,0 +1,140 @@
+"""DIANA: a parameter server that receives compressed gradient differences; here the hub of a star is the server.
+
+    each worker i    q_i = Q(∇f_i(x) - h_i),   h_i⁺ = h_i + αq_i               up to the hub, compressed
+    the hub          ĝ = h + (1/n) Σ_i q_i,    h⁺ = h + α(1/n) Σ_i q_i
+                     x⁺ = x - ηĝ                                               down to all, as it is
+
+Mishchenko, Gorbunov, Takáč and Richtárik, "Distributed learning with compressed gradient differences" (2019). The hub
+holds data too and is a worker itself; its own q_i is not sent. Up and down take an exchange each: in even iterations
+the leaves send, in odd ones the hub. The way down is not compressed, which is why the paper calls it centralized.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lessbits.errors import InputError
+from lessbits.methods.base import Message, Outbox, Start
+from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree, static, take_rows
+from lessbits.quantizers.base import Compressor, Quantizer
+from lessbits.quantizers.exact import Exact
+from lessbits.randomness import Purpose, Step, draws
+
+
+class DianaState(NamedTuple):
+    """Iterate; h_i, and at the hub h; the gradient that is on its way; and option D's anchor."""
+
+    x: jax.Array
+    worker_memory: jax.Array
+    server_memory: jax.Array
+    gradient: jax.Array
+    anchor: Anchor | None
+
+
+@pytree
+class Diana(Baseline):
+    """Linear convergence with full gradients; with option C it stops at a floor."""
+
+    eta: float
+    alpha: float
+    quantizer: Quantizer
+    gradients: Gradients = static(default=Gradients())
+
+    name = "diana"
+    step_size_names = ("eta", "alpha")
+    options: ClassVar[tuple[str, ...]] = ("B", "C")
+    compresses = True
+    mixes = False  # a server adds, it does not mix
+
+    @classmethod
+    def suggest(
+        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
+    ) -> dict[str, float]:
+        """η = 1/(L(1 + 6ω/n)) (practical: 1/(L(1 + ω/n))) and α = 1/(1+ω)."""
+        omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
+        noise = (1 if practical else 6) * omega / problem.nodes
+        return {"eta": 1 / (gradients.smoothness(problem) * (1 + noise)), "alpha": 1 / (1 + omega)}
+
+    @property
+    def compressors(self) -> tuple[Compressor, ...]:
+        """Quantized differences up, iterates down."""
+        return (self.quantizer, Exact())
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Only a star has a server."""
+        super().check(problem, network)
+        if not isinstance(self.quantizer, Quantizer):
+            raise InputError(f"{self.name} was given {self.quantizer.name}, which is biased: choose one such as dit-4")
+        if network.nodes < 3 or network.edges != network.nodes - 1 or network.maximal_degree != network.nodes - 1:
+            raise InputError(
+                f"{self.name} needs a server that all others are linked to, but the network is {network.name} of "
+                f"{network.nodes} nodes: take a star of at least 3"
+            )
+
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> DianaState:
+        """One x⁰ for all, that of the hub, which is told to all before the first iteration; h⁰ = 0."""
+        x = start_at(problem, local.nodes, start) if start.x is not None else jnp.zeros_like(problem.start())
+        nothing = jnp.zeros_like(x)
+        return DianaState(x, nothing, nothing, nothing, self.gradients.init(problem, x))
+
+    def send(
+        self, step: Step, state: DianaState, problem: Problem, local: LocalNetwork
+    ) -> tuple[DianaState, Outbox, jax.Array]:
+        """Even: the leaves send what their gradient adds to the memory. Odd: the hub sends x."""
+        going_up = step.iteration % 2 == 0
+
+        def take(state: DianaState) -> tuple[DianaState, jax.Array]:
+            gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
+            return state._replace(gradient=gradient, anchor=anchor), work
+
+        state, work = lax.cond(going_up, take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
+        difference = state.gradient - state.worker_memory
+        draw = draws(step, local.nodes, Purpose.MEMORY)
+        payload = self.quantizer.quantize(difference, self.quantizer.measure(difference), draw)
+        hub = is_hub(local)
+        up = Message(payload, per_link=False, active=~hub & going_up)
+        down = Message(state.x, per_link=False, active=hub & ~going_up)
+        return state, (up, down), work
+
+    def receive(self, step: Step, state: DianaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> DianaState:
+        """Even: memories move, and the hub steps. Odd: the leaves take the hub's x."""
+        going_up, hub = step.iteration % 2 == 0, is_hub(local)[:, None]
+        mine = self.quantizer.decode(outbox[0].payload)
+        theirs, from_hub = inbox[0].payload, inbox[1].payload
+        mean = (mine + _sum(lambda links: self.quantizer.decode(take_rows(theirs, links)), local)) / (
+            1 + link_count(local)[:, None]
+        )
+        stepped = jnp.where(hub, state.x - self.eta * (state.server_memory + mean), state.x)
+        told = jnp.where(hub, state.x, _sum(lambda links: from_hub[links], local))
+        return state._replace(
+            x=jnp.where(going_up, stepped, told),
+            worker_memory=jnp.where(going_up, state.worker_memory + self.alpha * mine, state.worker_memory),
+            server_memory=jnp.where(going_up & hub, state.server_memory + self.alpha * mean, state.server_memory),
+        )
+
+    def passes(self, problem: Problem) -> float:
+        """A gradient every other iteration."""
+        return self.gradients.passes(problem) / 2
+
+
+def link_count(local: LocalNetwork) -> jax.Array:
+    """Number of links of each node."""
+    return jnp.zeros(local.nodes.shape[0], jnp.int32).at[local.owner].add(1)
+
+
+def is_hub(local: LocalNetwork) -> jax.Array:
+    """Whether a node of a star is its hub."""
+    return link_count(local) > 1
+
+
+def _sum(term: Callable[[jax.Array], jax.Array], local: LocalNetwork) -> jax.Array:
+    """Add up rows over each node's links without weights."""
+    return local.weighted_sum(lambda links: term(links) / local.weight[links][:, None])

@@ -1,0 +1,69 @@
+"""GT-SVRG: gradient tracking (DIGing) of variance-reduced gradients.
+
+    g_i = ∇f_ij(x_i) - ∇f_ij(w_i) + ∇f_i(w_i)        for a batch of samples j
+    w_i = x_i                                         every `inner` iterations, at all nodes at once
+    x⁺ = Mx - ηy,    y⁺ = My + g⁺ - g
+
+Xin, Khan and Kar, "Variance-reduced decentralized stochastic optimization with accelerated convergence" (2020). The
+default inner loop is as long as a pass over the data, so that a full gradient costs as much as the loop's samples.
+Loopless, with a coin at each node in place of the loop, it is `gradient-tracking` with option D.
+"""
+
+from dataclasses import replace
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lessbits.methods.gradient_tracking import GradientTracking
+from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree
+from lessbits.quantizers.base import Compressor
+from lessbits.randomness import Step
+
+
+@pytree
+class GtSvrg(GradientTracking):
+    """Linear convergence with stochastic gradients; the paper's uncompressed rival of option D."""
+
+    inner: int = 0  # iterations between two full gradients
+
+    name = "gt-svrg"
+    options = ("D",)
+
+    @classmethod
+    def configure(
+        cls,
+        problem: Problem,
+        network: Network,
+        compressor: Compressor,
+        gradients: Gradients,
+        practical: bool = False,
+        **given: Any,
+    ) -> Self:
+        """The inner loop is a pass over the data."""
+        gradients = replace(gradients, option="D")
+        inner = max(1, round(float(np.mean(np.asarray(problem.counts))) / gradients.batch_size))
+        return super().configure(problem, network, compressor, gradients, practical, **{"inner": inner, **given})
+
+    @classmethod
+    def suggest(
+        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
+    ) -> dict[str, float]:
+        """A quarter of DIGing's, with L of single samples."""
+        return {"eta": super().suggest(problem, network, compressor, gradients, practical)["eta"] / 4}
+
+    def take(
+        self, step: Step, x: jax.Array, anchor: Anchor | None, problem: Problem, local: LocalNetwork
+    ) -> tuple[jax.Array, Anchor | None, jax.Array]:
+        """Refresh the anchors at the start of each inner loop, then take batches."""
+        assert anchor is not None  # option D
+        starts = step.iteration % self.inner == 0
+        anchor = lax.cond(starts, lambda: Anchor(x, problem.gradient(x)), lambda: anchor)
+        gradient = self.gradients.reduced(step, x, anchor, problem, local)
+        return gradient, anchor, 2 * self.gradients.batch_size + jnp.where(starts, problem.counts, 0)

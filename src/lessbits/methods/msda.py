@@ -1,0 +1,128 @@
+"""MSDA: SSDA with several exchanges for each dual gradient, combined by a Chebyshev polynomial.
+
+    x_i = ∇f_i*(z_i)                                                   once in K exchanges
+    v⁰ = x,   v¹ = c₂(v⁰ - c₃Wv⁰),   v^{k+1} = 2c₂(v^k - c₃Wv^k) - v^{k-1}      K exchanges
+    y⁺ = z - θ(x - v^K/a_K),   a_K = T_K(c₂)
+    z⁺ = y⁺ + β(y⁺ - y)
+
+Scaman, Bach, Bubeck, Lee and Massoulié (2017): with γ = λ_min⁺/λ_max, c₂ = (1+γ)/(1-γ), c₃ = 2/((1+γ)λ_max) and
+K = ⌊1/√γ⌋ the polynomial makes the network look almost complete, so that √κ dual gradients and √(κρ) exchanges suffice.
+An iteration is one exchange.
+"""
+
+import math
+from typing import Any, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lessbits.methods.base import Outbox, Start
+from lessbits.methods.baseline import start_at
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.messages import disagreements, share
+from lessbits.methods.ssda import DualBaseline
+from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree, static
+from lessbits.quantizers.base import Compressor
+from lessbits.randomness import Step
+
+
+class MsdaState(NamedTuple):
+    """Iterate x, the point z where dual gradients are taken, the dual iterate y, and the gossip's v^k and v^{k-1}."""
+
+    x: jax.Array
+    z: jax.Array
+    y: jax.Array
+    newest: jax.Array
+    before: jax.Array
+
+
+@pytree
+class Msda(DualBaseline):
+    """Accelerated; few dual gradients, more exchanges: for losses whose dual gradients are dear."""
+
+    theta: float
+    momentum: float
+    eigengap: float  # γ
+    lambda_max: float
+    rounds: int = static(default=1)  # K
+    gradients: Gradients = static(default=Gradients())
+
+    name = "msda"
+    step_size_names = ("theta", "momentum")
+    from_zero = ("momentum",)
+
+    @classmethod
+    def configure(
+        cls,
+        problem: Problem,
+        network: Network,
+        compressor: Compressor,
+        gradients: Gradients,
+        practical: bool = False,
+        **given: Any,
+    ) -> Self:
+        """K and the polynomial follow from the network."""
+        eigengap, rounds = _gossip(network)
+        facts = {"eigengap": eigengap, "lambda_max": network.lambda_max, "rounds": rounds}
+        return super().configure(problem, network, compressor, gradients, practical, **{**facts, **given})
+
+    @classmethod
+    def suggest(
+        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
+    ) -> dict[str, float]:
+        """The proven ones: those of SSDA for the polynomial's eigenvalues, 1 ± 1/a_K."""
+        eigengap, rounds = _gossip(network)
+        ripple = 1 / math.cosh(rounds * math.acosh((1 + eigengap) / (1 - eigengap)))
+        root = math.sqrt(problem.condition_number * (1 + ripple) / (1 - ripple))
+        return {"theta": problem.convexity / (1 + ripple), "momentum": (root - 1) / (root + 1)}
+
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> MsdaState:
+        """z⁰ sums to zero; x⁰ is where the first search for a dual gradient starts."""
+        x = start_at(problem, local.nodes, start)
+        z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
+        return MsdaState(x, z, z, x, x)
+
+    def send(
+        self, step: Step, state: MsdaState, problem: Problem, local: LocalNetwork
+    ) -> tuple[MsdaState, Outbox, jax.Array]:
+        """First exchange: take the dual gradient. All: send v^k."""
+
+        def take(state: MsdaState) -> tuple[MsdaState, jax.Array]:
+            x = problem.dual_gradient(state.z, guess=state.x)
+            return state._replace(x=x, newest=x), problem.counts
+
+        first = step.iteration % self.rounds == 0
+        state, work = lax.cond(first, take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
+        return state, share(state.newest), work
+
+    def receive(self, step: Step, state: MsdaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> MsdaState:
+        """v^{k+1}; after the last exchange the accelerated dual step."""
+        (disagreement,) = disagreements(outbox, inbox, local)
+        c2, c3 = (1 + self.eigengap) / (1 - self.eigengap), 2 / ((1 + self.eigengap) * self.lambda_max)
+        mixed = c2 * (state.newest - c3 * disagreement)
+        phase = step.iteration % self.rounds
+        newest = jnp.where(phase == 0, mixed, 2 * mixed - state.before)
+        growth = jnp.cosh(self.rounds * jnp.arccosh(c2))  # a_K
+        y = state.z - self.theta * (state.x - newest / growth)
+        last = phase == self.rounds - 1
+        return MsdaState(
+            x=state.x,
+            z=jnp.where(last, y + self.momentum * (y - state.y), state.z),
+            y=jnp.where(last, y, state.y),
+            newest=newest,
+            before=state.newest,
+        )
+
+    def passes(self, problem: Problem) -> float:
+        """A dual gradient in K iterations."""
+        return 1 / self.rounds
+
+
+def _gossip(network: Network) -> tuple[float, int]:
+    """γ, kept away from 1 where the polynomial would divide by zero, and K."""
+    eigengap = min(network.lambda_min / network.lambda_max, 1 - 1e-6)
+    return eigengap, max(1, math.floor(1 / math.sqrt(eigengap)))

@@ -1,0 +1,68 @@
+"""NIDS: the neighbours' gradient differences are mixed too, so the step size need not know the network.
+
+    v  = 2x - x⁻ - η(∇F(x) - ∇F(x⁻))
+    x⁺ = v - ½Wv
+
+where x⁻ is the iterate before, and v⁰ = x⁰ - η∇F(x⁰). Li, Shi and Yan, "A decentralized proximal-gradient method with
+network independent step-sizes and separated convergence rates" (2019). LEAD compresses it.
+"""
+
+from typing import NamedTuple
+
+import jax
+
+from lessbits.methods.base import Outbox, Start
+from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.messages import disagreements, share
+from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree, static
+from lessbits.quantizers.base import Compressor
+from lessbits.randomness import Step
+
+
+class NidsState(NamedTuple):
+    """Iterate (between `send` and `receive` v), x⁻ - η∇F(x⁻), and option D's anchor."""
+
+    x: jax.Array
+    descended: jax.Array
+    anchor: Anchor | None
+
+
+@pytree
+class Nids(Baseline):
+    """Exact and linear, with η up to 2/L on every network."""
+
+    eta: float
+    gradients: Gradients = static(default=Gradients())
+
+    name = "nids"
+    step_size_names = ("eta",)
+
+    @classmethod
+    def suggest(
+        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
+    ) -> dict[str, float]:
+        """η = 1/L."""
+        return {"eta": 1 / gradients.smoothness(problem)}
+
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> NidsState:
+        """Any x⁰; x⁻ - η∇F(x⁻) = x⁰ makes v⁰ = x⁰ - η∇F(x⁰)."""
+        x = start_at(problem, local.nodes, start)
+        return NidsState(x, x, self.gradients.init(problem, x))
+
+    def send(
+        self, step: Step, state: NidsState, problem: Problem, local: LocalNetwork
+    ) -> tuple[NidsState, Outbox, jax.Array]:
+        """Find v, and send it."""
+        gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
+        descended = state.x - self.eta * gradient
+        v = state.x + (descended - state.descended)
+        return NidsState(v, descended, anchor), share(v), work
+
+    def receive(self, step: Step, state: NidsState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> NidsState:
+        """Mix with ½(I + M)."""
+        (disagreement,) = disagreements(outbox, inbox, local)
+        return state._replace(x=state.x - 0.5 * disagreement)

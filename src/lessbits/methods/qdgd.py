@@ -1,0 +1,92 @@
+"""QDGD: decentralized gradient descent on quantized iterates, damped so that the noise is averaged away.
+
+    x_i⁺ = x_i - ε_k ( Σ_j w_ij (x_i - Q(x_j)) + α_k ∇f_i(x_i) )
+
+Reisizadeh, Mokhtari, Hassani and Pedarsani, "An exact quantized decentralized gradient descent algorithm" (2019).
+The iterates themselves are quantized, not differences, so the noise does not die out: ε must be small, and the method
+slow. Its theory fixes ε ~ T^(-3δ/2) and α ~ T^(-δ/2) for a run of T iterations and δ below 1/2; with `decay` we let
+them shrink as the run goes on, ε_k = ε / (1 + decay·k)^(3/4) and α_k = α / (1 + decay·k)^(1/4). The error is promised
+to fall as 1/√k at best.
+"""
+
+from typing import NamedTuple
+
+import jax
+
+from lessbits.errors import InputError
+from lessbits.methods.base import Message, Outbox, Start
+from lessbits.methods.baseline import Baseline, decayed, start_at
+from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree, static, take_rows
+from lessbits.quantizers.base import Compressor, Quantizer
+from lessbits.randomness import Purpose, Step, draws
+
+
+class QdgdState(NamedTuple):
+    """Iterate, its gradient on the way from `send` to `receive`, and option D's anchor."""
+
+    x: jax.Array
+    gradient: jax.Array
+    anchor: Anchor | None
+
+
+@pytree
+class Qdgd(Baseline):
+    """Quantizes iterates, not differences: it needs no memory, and converges very slowly."""
+
+    epsilon: float
+    alpha: float
+    quantizer: Quantizer
+    decay: float = 0.0
+    gradients: Gradients = static(default=Gradients())
+
+    name = "qdgd"
+    step_size_names = ("epsilon", "alpha", "decay")
+    compresses = True
+    from_zero = ("decay",)
+    mixes = False  # ε damps any weights
+
+    @classmethod
+    def suggest(
+        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
+    ) -> dict[str, float]:
+        """ε = 1/((1+ω)² λ_max) and α = 1/L, decreasing."""
+        omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
+        epsilon = 1 / ((1 + omega) ** 2 * network.lambda_max)
+        return {"epsilon": epsilon, "alpha": 1 / gradients.smoothness(problem), "decay": 0.01}
+
+    @property
+    def compressors(self) -> tuple[Compressor, ...]:
+        """One quantized iterate."""
+        return (self.quantizer,)
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Biased quantizers would move the limit."""
+        super().check(problem, network)
+        if not isinstance(self.quantizer, Quantizer):
+            raise InputError(f"qdgd was given {self.quantizer.name}, which is biased: choose one such as dit-4")
+
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> QdgdState:
+        """Any x⁰."""
+        x = start_at(problem, local.nodes, start)
+        return QdgdState(x, jax.numpy.zeros_like(x), self.gradients.init(problem, x))
+
+    def send(
+        self, step: Step, state: QdgdState, problem: Problem, local: LocalNetwork
+    ) -> tuple[QdgdState, Outbox, jax.Array]:
+        """Take the gradient, and send Q(x_i) to every neighbour."""
+        gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
+        draw = draws(step, local.nodes, Purpose.MEMORY)
+        payload = self.quantizer.quantize(state.x, self.quantizer.measure(state.x), draw)
+        return QdgdState(state.x, gradient, anchor), (Message(payload, per_link=False),), work
+
+    def receive(self, step: Step, state: QdgdState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> QdgdState:
+        """The own iterate is known exactly, the neighbours' with noise."""
+        theirs, decode = inbox[0].payload, self.quantizer.decode
+        pull = local.weighted_sum(lambda links: state.x[local.owner[links]] - decode(take_rows(theirs, links)))
+        epsilon = decayed(self.epsilon, self.decay, step.iteration, 0.75)
+        alpha = decayed(self.alpha, self.decay, step.iteration, 0.25)
+        return state._replace(x=state.x - epsilon * (pull + alpha * state.gradient))

@@ -1,0 +1,93 @@
+"""SSDA: Nesterov's accelerated gradient method on the dual problem.
+
+    x_i = ∇f_i*(z_i)
+    y⁺  = z - θWx
+    z⁺  = y⁺ + β(y⁺ - y)
+
+Scaman, Bach, Bubeck, Lee and Massoulié, "Optimal algorithms for smooth and strongly convex distributed optimization in
+networks" (2017), with θ = μ/λ_max and β = (√(κρ) - 1)/(√(κρ) + 1). It is option A of Algorithm 1 with exact messages
+and momentum; it needs √(κρ) where that needs κρ iterations, and a dual gradient in each.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lessbits.errors import InputError
+from lessbits.methods.base import Outbox, Start
+from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.messages import disagreements, share
+from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree, static
+from lessbits.quantizers.base import Compressor
+from lessbits.randomness import Step
+
+
+class SsdaState(NamedTuple):
+    """Iterate x, the point z where dual gradients are taken, and the dual iterate y."""
+
+    x: jax.Array
+    z: jax.Array
+    y: jax.Array
+
+
+class DualBaseline(Baseline):
+    """What SSDA and MSDA share: dual gradients."""
+
+    options = ("B",)
+    mixes = False  # θ damps any weights
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Dual gradients need strong convexity."""
+        super().check(problem, network)
+        if problem.convexity <= 0:
+            raise InputError(f"{self.name} needs strongly convex losses, but μ = 0 here: add regularization above 0")
+
+    def prepare(self, problem: Problem) -> Problem:
+        """Make dual gradients fast."""
+        return problem.with_dual()
+
+
+@pytree
+class Ssda(DualBaseline):
+    """Accelerated in κ and in the network; exact messages."""
+
+    theta: float
+    momentum: float
+    gradients: Gradients = static(default=Gradients())
+
+    name = "ssda"
+    step_size_names = ("theta", "momentum")
+    from_zero = ("momentum",)
+
+    @classmethod
+    def suggest(
+        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
+    ) -> dict[str, float]:
+        """The proven ones."""
+        root = math.sqrt(problem.condition_number * network.rho)
+        return {"theta": problem.convexity / network.lambda_max, "momentum": (root - 1) / (root + 1)}
+
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> SsdaState:
+        """z⁰ sums to zero; x⁰ is where the first search for a dual gradient starts."""
+        x = start_at(problem, local.nodes, start)
+        z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
+        return SsdaState(x, z, z)
+
+    def send(
+        self, step: Step, state: SsdaState, problem: Problem, local: LocalNetwork
+    ) -> tuple[SsdaState, Outbox, jax.Array]:
+        """Take the dual gradient."""
+        x = problem.dual_gradient(state.z, guess=state.x)
+        return state._replace(x=x), share(x), problem.counts
+
+    def receive(self, step: Step, state: SsdaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> SsdaState:
+        """The accelerated dual step."""
+        (disagreement,) = disagreements(outbox, inbox, local)
+        y = state.z - self.theta * disagreement
+        return state._replace(z=y + self.momentum * (y - state.y), y=y)
