@@ -11,13 +11,14 @@ SOURCE = Path(lessbits.__file__).parent
 
 # A layer may import itself and what stands before it. Modules named alone are layers of their own.
 LAYERS = [
-    {"version", "errors", "pytrees", "randomness", "summation", "theory", "settings"},
+    {"version", "errors", "pytrees", "randomness", "summation", "theory", "settings", "fingerprint"},
     {"problems", "networks", "quantizers"},
     {"methods"},
     {"engines"},
     {"report"},
-    {"stepsizes"},
+    {"stepsizes", "tuning"},
     {"experiment", "advice"},
+    {"tuned"},
     {"experiments"},
     {"cli"},
 ]

@@ -63,6 +63,7 @@ _HOME = {
     "Ternary": "quantizers",
     "TopK": "quantizers",
     "Trace": "engines.trace",
+    "Tuning": "tuning",
     "VrDiana": "methods",
     "build": "experiment",
     "disagreements": "methods.messages",
@@ -78,6 +79,7 @@ _HOME = {
     "split_samples": "problems",
     "static": "pytrees",
     "theory": "theory",
+    "tune": "tuning",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
@@ -158,3 +160,4 @@ if TYPE_CHECKING:
     from lessbits.randomness import Step
     from lessbits.settings import Settings
     from lessbits.stepsizes import make_method, primal_dual
+    from lessbits.tuning import Tuning, tune

@@ -80,6 +80,10 @@ def _output(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False)
 
 
+def _search(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="Search", show_default=False)
+
+
 def _examples(*lines: str) -> str:
     """End a command's help with examples, a paragraph each, so that none is joined with the next."""
     return "\n\n".join(["Examples:", *lines])
@@ -149,6 +153,67 @@ def run(
 
 @app.command(
     epilog=_examples(
+        "lessbits tune --network star --nodes 100 --quantizer dit-2 --eta 1 --until 1e-3 --search theta",
+        "lessbits tune --method choco --quantizer dit-2 --until 1e-3 --search gamma --search alpha=0.1,0.2 --seeds 3",
+        "lessbits tune --problem logistic --data breast-cancer --normalize --nodes 8 --method extra --search eta "
+        "--per-decade 3 --epochs 100 --goal suboptimality --out tuned",
+    )
+)
+@with_settings
+def tune(
+    settings: Settings,
+    search: Annotated[
+        list[str] | None,
+        _search(
+            "Step size to search: NAME for values around the one a run would take, or NAME=V1,V2,... for given ones; "
+            "may be repeated; default: the method's first.",
+            "--search",
+        ),
+    ] = None,
+    aim: Annotated[
+        str | None,
+        _search(
+            "iterations or bits: the fewest to --until; value: the lowest --goal when the budget is spent. "
+            "Default: iterations with --until, else value.",
+            "--aim",
+        ),
+    ] = None,
+    epochs: Annotated[
+        float | None, _search("Budget: stop a run after so many passes over the data.", "--epochs")
+    ] = None,
+    bits: Annotated[float | None, _search("Budget: stop a run after so many bits a link (nominal).", "--bits")] = None,
+    per_decade: Annotated[
+        int,
+        _search(
+            "Values a decade of the grids: 10, 3 and 2 make steps of 10^(1/10), 10^(1/3), 10^(1/2).", "--per-decade"
+        ),
+    ] = 10,
+    seeds: Annotated[int, _search("Seeds that every candidate is run with.", "--seeds")] = 1,
+    grow: Annotated[bool, _search("Grow the grid while the best is at its edge.", "--grow/--no-grow")] = True,
+    out: Annotated[
+        Path | None,
+        _output("Folder for every outcome, the ranked table and best.toml; a second call goes on from there.", "--out"),
+    ] = None,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Search step sizes: the fewest iterations or bits to a target, or the lowest error in a budget.
+
+    Runs that diverge, or that have lost already, are stopped early. The table ranks what was tried.
+    """
+    _check_writable(_path(json_file))
+    _check_folder(out)
+    _set_precision(settings)
+    from lessbits.report.text import tuning_report
+    from lessbits.tuned import tune_settings
+
+    say = None if quiet else lambda text: print(f"lessbits: {text}", file=sys.stderr, flush=True)
+    found = tune_settings(settings, search or [], aim, epochs, bits, per_decade, seeds, grow, out, say)
+    _show(found, json_file, lambda: tuning_report(found))
+
+
+@app.command(
+    epilog=_examples(
         "lessbits theory --network ring --nodes 100 --quantizer dit-2",
         "lessbits theory --problem logistic --data breast-cancer --nodes 8 --network star --quantizer rand-10",
     )
@@ -189,8 +254,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Show the headline: on the star compression is free, on the ring it is not (the paper's Figure 1)."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file, but the demo writes into a folder: name another")
+    _check_folder(out)
     _set_precision(Settings())
     from lessbits.experiments.headline import headline
 
@@ -219,6 +283,11 @@ def _check_writable(*files: Path | None) -> None:
             raise InputError(f"{file} cannot be written: you have no right to; name another file")
         if given.count(file) > 1:
             raise InputError(f"{file} is named for two outputs: give each its own file")
+
+
+def _check_folder(out: Path | None) -> None:
+    if out is not None and out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file, but results go into a folder: name another")
 
 
 def _show(result: dict[str, Any], json_file: str | None, text: Callable[[], None]) -> None:

@@ -45,6 +45,40 @@ class Arena:
     until: jax.Array  # stop when the goal is at most this
     ceiling: jax.Array  # or when the error is above this
 
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        network: Network,
+        method: Method,
+        iterations: int,
+        seed: int,
+        until: float | None,
+        record_every: int,
+        measures: Mapping[str, Measure] | None = None,
+    ) -> "Arena":
+        """Gather them; the ceiling is known when the run has started."""
+        real = partial(jnp.asarray, dtype=jnp.result_type(float))
+        return cls(
+            method.prepare(problem),
+            method,
+            LocalNetwork.of(network),
+            jnp.asarray(network.reverse, jnp.int32),
+            Target.of(problem),
+            dict(measures or {}),
+            make_seed(seed),
+            jnp.int32(iterations),
+            jnp.int32(record_every),
+            real(-jnp.inf if until is None else until),
+            real(jnp.inf),
+        )
+
+    def with_ceiling(self, first_error: float) -> "Arena":
+        """Say from which error on a run has diverged."""
+        return replace(
+            self, ceiling=jnp.asarray(DIVERGED * max(first_error, float(self.target.scale)), self.until.dtype)
+        )
+
     def iterate(self, state: State, iteration: jax.Array) -> tuple[State, jax.Array, jax.Array]:
         """One iteration: send, exchange, receive.
 
@@ -152,24 +186,11 @@ def simulate(
     then. The same seed gives the same run, bit for bit.
     """
     record_every = check_run(problem, network, method, iterations, until, goal, record_every)
-    real = partial(jnp.asarray, dtype=jnp.result_type(float))
-    arena = Arena(
-        method.prepare(problem),
-        method,
-        LocalNetwork.of(network),
-        jnp.asarray(network.reverse, jnp.int32),
-        Target.of(problem),
-        dict(measures or {}),
-        make_seed(seed),
-        jnp.int32(iterations),
-        jnp.int32(record_every),
-        real(-jnp.inf if until is None else until),
-        real(jnp.inf),
-    )
+    arena = Arena.of(problem, network, method, iterations, seed, until, record_every, measures)
     start = check_start(start, problem)
     started = time.perf_counter()
     state, first = _begin(arena, start)
-    arena = replace(arena, ceiling=real(DIVERGED * max(float(first["error"]), float(arena.target.scale))))
+    arena = arena.with_ceiling(float(first["error"]))
     check_goal(goal, until, first, arena.target)
     chunk = Chunk(
         state,

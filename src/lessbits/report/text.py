@@ -10,6 +10,8 @@ from rich.table import Table
 
 from lessbits.engines.trace import Trace
 
+SHOWN = 12  # rows of a ranking
+
 LETTERS = {
     "theta": "θ",
     "eta": "η",
@@ -191,3 +193,40 @@ def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
             row["free"],
         )
     Console(highlight=False).print(table)
+
+
+def tuning_report(found: dict[str, Any]) -> None:
+    """Print the ranking of `lessbits tune`."""
+    names, rows = found["searched"], found["candidates"]
+    console = Console(highlight=False)
+    settings = found["settings"]
+    console.print(
+        f"{method_in_words(settings)}, {settings['problem']}, {settings['network']} of {settings['nodes']} nodes"
+    )
+    letters = [LETTERS.get(name, name) for name in names]
+    table = _numbers(
+        f"Best of {len(rows)}", "", *letters, "ended", "iterations", settings["goal"], "bits per link", "epochs"
+    )
+    # Those that were beaten are all alike, and those that diverged are of no use: count them.
+    ranked = [row for row in rows if row["ended"] in ("reached", "ended")][:SHOWN] or rows[:1]
+    for number, row in enumerate(ranked, start=1):
+        table.add_row(
+            str(number),
+            *(f"{row[name]:.4g}" for name in names),
+            row["ended"],
+            f"{row['iterations']:,.0f}",
+            f"{row['value']:.3e}",
+            human(row["bits_per_link"]),
+            f"{row['epochs']:.4g}",
+        )
+    console.print(table)
+    if len(rows) > len(ranked):
+        counts = {ended: sum(row["ended"] == ended for row in rows) for ended in ("beaten", "diverged")}
+        console.print(
+            f"{len(rows) - len(ranked)} more were no better: {counts['beaten']} stopped because others had won, "
+            f"{counts['diverged']} diverged."
+        )
+    for note in found["notes"]:
+        console.print(f"Note: {note}.")
+    flags = " ".join(f"--{name} {found['best'][name]:.6g}" for name in names)
+    console.print(f"Take {flags}" + (f", or run {found['saved']}/best.toml." if "saved" in found else "."))

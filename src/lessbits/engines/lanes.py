@@ -1,0 +1,89 @@
+"""The compiled part of a sweep: runs that differ in step sizes alone, stepped together."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lessbits.engines.simulate import RECORDS_AT_ONCE, Arena
+from lessbits.methods.base import Start, State
+
+
+class Flight(NamedTuple):
+    """Where the lanes of a batch are, and their records since the last look."""
+
+    state: State
+    iteration: jax.Array
+    records: jax.Array
+    values: jax.Array  # of the goal, [records, lanes]
+    errors: jax.Array
+    work: jax.Array
+    sent: jax.Array  # [records, lanes, messages]
+
+
+def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
+    """Map over the lanes; a single one is not worth a batched program, which is slower on a CPU."""
+    if lanes > 1:
+        return jax.vmap(function)
+
+    def single(*arguments: Any) -> Any:
+        result = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
+        return jax.tree.map(lambda leaf: leaf[None], result)
+
+    return single
+
+
+@partial(jax.jit, static_argnames=("goal",))
+def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Array, goal: str) -> Flight:
+    """Run up to `most` records of `record_every` iterations each, until the arena's iterations are done."""
+    lanes = next(iter(sizes.values())).shape[0]
+
+    def of(own: dict[str, jax.Array]) -> Arena:
+        return replace(arena, method=replace(arena.method, **own))  # type: ignore[type-var]
+
+    def iterate(index: jax.Array, carry: tuple[State, jax.Array, jax.Array]) -> tuple[State, jax.Array, jax.Array]:
+        state, work, sent = carry
+        state, more, messages = _each(lambda own, state: of(own).iterate(state, index), lanes)(sizes, state)
+        return state, work + more[:, 0], sent + messages
+
+    def record(flight: Flight) -> Flight:
+        end = jnp.minimum(flight.iteration + arena.record_every, arena.iterations)
+        nothing = jnp.zeros_like(flight.work[0]), jnp.zeros_like(flight.sent[0])
+        state, work, sent = lax.fori_loop(flight.iteration, end, iterate, (flight.state, *nothing))
+        metrics = _each(arena.score, lanes)(state)
+        at = flight.records
+        return Flight(
+            state,
+            end,
+            at + 1,
+            flight.values.at[at].set(metrics[goal]),
+            flight.errors.at[at].set(metrics["error"]),
+            flight.work.at[at].set(work),
+            flight.sent.at[at].set(sent),
+        )
+
+    flight = flight._replace(records=jnp.int32(0))
+    return lax.while_loop(lambda now: (now.records < most) & (now.iteration < arena.iterations), record, flight)
+
+
+@jax.jit
+def take_off(arena: Arena, sizes: dict[str, jax.Array]) -> tuple[State, dict[str, jax.Array]]:
+    """Start every lane, and score the starts."""
+    lanes = next(iter(sizes.values())).shape[0]
+
+    def begin(own: dict[str, jax.Array]) -> tuple[State, dict[str, jax.Array]]:
+        state = replace(arena.method, **own).init(arena.problem, arena.local, Start())  # type: ignore[type-var]
+        return state, arena.score(state)
+
+    return _each(begin, lanes)(sizes)
+
+
+def empty_flight(state: State, iteration: jax.Array, lanes: int, messages: int, kind: Any) -> Flight:
+    """Return a flight without records."""
+    values, counts = jnp.zeros((RECORDS_AT_ONCE, lanes), kind), jnp.zeros((RECORDS_AT_ONCE, lanes), jnp.int32)
+    sent = jnp.zeros((RECORDS_AT_ONCE, lanes, messages), jnp.int32)
+    return Flight(state, iteration, jnp.int32(0), values, values, counts, sent)

@@ -1,0 +1,233 @@
+"""Many runs of one method at once, that differ in step sizes alone: the engine of tuning.
+
+Runs are lanes of one compiled program (`vmap`), in batches that fit memory; batches run side by side on a CPU's cores.
+All lanes of a batch are at the same iteration with the same seed, so they share their random numbers and option D's
+coins. Lanes that are done, have diverged or can no longer win leave: when half of a batch has left, the rest moves
+together.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.engines.checks import check_goal, check_run
+from lessbits.engines.lanes import empty_flight, fly, take_off
+from lessbits.engines.simulate import RECORDS_AT_ONCE, SECONDS_A_CHUNK, Arena
+from lessbits.methods.base import Method, Start
+from lessbits.networks import Network
+from lessbits.problems.base import Problem
+
+WIDEST = 128  # lanes of a batch on a GPU
+SHARE_OF_MEMORY = 0.25
+CPU_MEMORY = 2**31  # bytes that batches on a CPU may take in all
+
+Sizes = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a run ends: at the target (`until` of `goal`), or when one of these is spent."""
+
+    iterations: int
+    epochs: float | None = None
+    bits: float | None = None  # nominal, a link
+    until: float | None = None
+    goal: str = "error"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: what it had spent and reached by then."""
+
+    sizes: dict[str, float]
+    seed: int
+    reached: bool
+    diverged: bool
+    cut: bool  # stopped because others had won
+    iterations: int
+    value: float  # of the goal
+    error: float
+    bits_per_link: float
+    epochs: float
+
+
+def sweep(
+    problem: Problem,
+    network: Network,
+    method: Method,
+    configurations: Sequence[Sizes],
+    budget: Budget,
+    seed: int = 0,
+    record_every: int | None = None,
+    limit: Callable[[], int] | None = None,
+    finished: Callable[[Outcome], None] | None = None,
+    width: int | None = None,
+) -> list[Outcome]:
+    """Run the method once with each configuration of step sizes, and return how each run ended.
+
+    `limit` tells from which iteration on a run has lost to others; `finished` is told of each outcome as it comes.
+    """
+    names = list(configurations[0])
+    for sizes in configurations:
+        changed: Any = replace(method, **sizes)  # type: ignore[type-var]
+        every = check_run(problem, network, changed, budget.iterations, budget.until, budget.goal, record_every)
+    arena = Arena.of(problem, network, method, budget.iterations, seed, budget.until, every)
+    memory = _lane_bytes(arena, problem, network)
+    width = width or default_width(len(configurations), memory)
+    batches = [configurations[at : at + width] for at in range(0, len(configurations), width)]
+    workers = default_workers() if width == 1 else 1
+
+    def run(batch: Sequence[Sizes]) -> list[Outcome]:
+        return _Batch(arena, problem, network, budget, names, list(batch), seed, limit, finished).run()
+
+    with ThreadPoolExecutor(workers) as pool:
+        return [outcome for outcomes in pool.map(run, batches) for outcome in outcomes]
+
+
+def default_workers() -> int:
+    """Batches side by side: one a core."""
+    return min(16, os.cpu_count() or 1)
+
+
+def default_width(lanes: int, lane_bytes: int) -> int:
+    """Lanes of a batch: one on a CPU, as many as fit on a GPU."""
+    device = jax.devices()[0]
+    if device.platform == "cpu":
+        return 1
+    limit = (device.memory_stats() or {}).get("bytes_limit", CPU_MEMORY)
+    return max(1, min(lanes, WIDEST, int(SHARE_OF_MEMORY * limit / lane_bytes)))
+
+
+def _lane_bytes(arena: Arena, problem: Problem, network: Network) -> int:
+    """About what a lane needs: its state twice, and a vector a link for each message."""
+    shapes = jax.eval_shape(lambda: arena.method.init(arena.problem, arena.local, Start()))
+    state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+    return int(2 * state + len(arena.method.compressors) * network.links * problem.dim * arena.until.dtype.itemsize)
+
+
+class _Batch:
+    """Lanes that run together, and what each has spent."""
+
+    def __init__(
+        self,
+        arena: Arena,
+        problem: Problem,
+        network: Network,
+        budget: Budget,
+        names: list[str],
+        configurations: list[Sizes],
+        seed: int,
+        limit: Callable[[], int] | None,
+        finished: Callable[[Outcome], None] | None,
+    ) -> None:
+        self.budget, self.configurations, self.seed = budget, configurations, seed
+        self.limit, self.finished = limit or (lambda: budget.iterations), finished
+        self.samples, self.links = problem.samples, network.links
+        self.bits = np.array([compressor.bits(problem.dim) for compressor in arena.method.compressors])
+        self.lanes = np.arange(len(configurations))  # which configuration each lane runs
+        kind = arena.until.dtype
+        self.sizes = {name: jnp.asarray([sizes[name] for sizes in configurations], kind) for name in names}
+        state, first = take_off(arena, self.sizes)
+        self.arena = arena.with_ceiling(float(np.max(np.asarray(first["error"]))))
+        check_goal(budget.goal, budget.until, {budget.goal: first[budget.goal][0]}, arena.target)
+        count = len(configurations)
+        self.flight = empty_flight(state, jnp.int32(0), count, len(self.bits), kind)
+        # What each configuration has spent, and where it stood at the last look.
+        self.epochs, self.spent, self.value, self.error = np.zeros((4, count))
+        self.outcomes: dict[int, Outcome] = {}
+        target = -np.inf if budget.until is None else budget.until
+        values, errors = np.asarray(first[budget.goal], float), np.asarray(first["error"], float)
+        for lane in np.flatnonzero(values <= target):
+            self.value[lane], self.error[lane] = values[lane], errors[lane]
+            self._end(int(lane), 0, reached=True)
+
+    def run(self) -> list[Outcome]:
+        """Step until every lane has an outcome."""
+        most = 1
+        while len(self.outcomes) < len(self.configurations):
+            self._gather()
+            last = max(1, min(self.limit(), self.budget.iterations))
+            before = int(self.flight.iteration)
+            if before >= last:
+                self._cut(before)
+                break
+            clock = time.perf_counter()
+            self.flight = jax.block_until_ready(
+                fly(self.arena, self.sizes, self.flight, jnp.int32(most), self.budget.goal)
+            )
+            seconds = time.perf_counter() - clock
+            self._look(before)
+            speed = int(self.flight.records) / max(seconds, 1e-6)
+            most = int(np.clip(speed * SECONDS_A_CHUNK, 1, min(4 * most, RECORDS_AT_ONCE)))
+        return [self.outcomes[number] for number in range(len(self.configurations))]
+
+    def _look(self, before: int) -> None:
+        """Find the lanes that ended, and where."""
+        taken, end = int(self.flight.records), int(self.flight.iteration)
+        every = int(self.arena.record_every)
+        ends = np.minimum(before + every * np.arange(1, taken + 1), end)
+        values, errors = (np.asarray(array, float)[:taken] for array in (self.flight.values, self.flight.errors))
+        work = np.cumsum(np.asarray(self.flight.work, np.int64)[:taken], axis=0) / self.samples
+        bits = np.cumsum(np.asarray(self.flight.sent, np.int64)[:taken], axis=0) @ self.bits / self.links
+        budget, target = self.budget, -np.inf if self.budget.until is None else self.budget.until
+        for lane, number in enumerate(self.lanes):
+            if number < 0 or number in self.outcomes:
+                continue
+            epochs, spent = self.epochs[number] + work[:, lane], self.spent[number] + bits[:, lane]
+            reached = values[:, lane] <= target
+            lost = ~(errors[:, lane] <= float(self.arena.ceiling))  # NaN too
+            over = ends >= budget.iterations
+            over |= epochs >= (np.inf if budget.epochs is None else budget.epochs)
+            over |= spent >= (np.inf if budget.bits is None else budget.bits)
+            stops = np.flatnonzero(reached | lost | over)
+            at = stops[0] if len(stops) else taken - 1
+            self.epochs[number], self.spent[number] = epochs[at], spent[at]
+            self.value[number], self.error[number] = values[at, lane], errors[at, lane]
+            if len(stops):
+                self._end(int(number), int(ends[at]), reached=bool(reached[at]), diverged=bool(lost[at]))
+
+    def _cut(self, iteration: int) -> None:
+        """End the lanes that others have beaten."""
+        for number in range(len(self.configurations)):
+            if number not in self.outcomes:
+                self._end(number, iteration, cut=True)
+
+    def _end(
+        self, number: int, iteration: int, reached: bool = False, diverged: bool = False, cut: bool = False
+    ) -> None:
+        outcome = Outcome(
+            {name: float(size) for name, size in self.configurations[number].items()},
+            self.seed,
+            reached,
+            diverged,
+            cut,
+            iteration,
+            float(self.value[number]),
+            float(self.error[number]),
+            float(self.spent[number]),
+            float(self.epochs[number]),
+        )
+        self.outcomes[number] = outcome
+        if self.finished is not None:
+            self.finished(outcome)
+
+    def _gather(self) -> None:
+        """When half of the lanes have left, move the rest together; widths are powers of two: few programs."""
+        alive = np.array(
+            [lane for lane, number in enumerate(self.lanes) if number >= 0 and number not in self.outcomes]
+        )
+        width = 1 << (len(alive) - 1).bit_length()
+        if 2 * width > len(self.lanes):
+            return
+        kept = np.concatenate([alive, np.repeat(alive[:1], width - len(alive))])  # filled up with any, which count for
+        self.lanes = np.where(np.arange(width) < len(alive), self.lanes[kept], -1)  # no configuration
+        self.sizes = {name: size[kept] for name, size in self.sizes.items()}
+        state = jax.tree.map(lambda leaf: leaf[kept], self.flight.state)
+        self.flight = empty_flight(state, self.flight.iteration, width, len(self.bits), self.arena.until.dtype)

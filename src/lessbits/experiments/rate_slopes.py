@@ -1,0 +1,201 @@
+"""Measured against proven rates of Algorithm 1, while κ, ρ and ω vary over a decade or more each."""
+
+import math
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lessbits.engines.scoring import Lyapunov
+from lessbits.engines.simulate import simulate
+from lessbits.experiments.results import Results, Row
+from lessbits.methods.primal_dual import PrimalDual
+from lessbits.networks import Network, make_network
+from lessbits.problems import Consensus, LeastSquares, Problem
+from lessbits.quantizers import Quantizer, make_quantizer
+from lessbits.stepsizes import theory_setting
+from lessbits.theory import Setting, StepSizes, lyapunov_coefficients, rate, step_sizes
+
+NODES = 8
+TARGET = 1e-9  # squared error at which a run ends; it starts at about 1
+STRAIGHT = 1e-2  # the slope is fitted from where the error is this many times the first one
+MOST_ITERATIONS = 3_000_000
+WEAK = (1.0, 0.3, 0.1, 0.03, 0.01)
+TOLERANCE = 0.15  # by which a fitted exponent may pass the bound's
+BOUND = "ω + κ(ρ + ωρ_∞)"
+
+
+class Case(NamedTuple):
+    """One run: the quantizer is rand-`kept`, a `weak` ring has two links of that many times the weight of others."""
+
+    problem: str
+    option: str
+    varied: str
+    family: str
+    condition: float
+    graph: str
+    nodes: int
+    weak: float
+    kept: int
+
+
+def cases(quick: bool, dim: int) -> list[Case]:
+    """All runs, sweep after sweep; where κ, ρ or ω does not vary it is 10, 6.8 and 1 (consensus: κ = 1)."""
+    chosen = []
+    for problem, options in (("ridge", "ABD"), ("consensus", "AB")):
+        for option in options:
+            base = Case(problem, option, "", "ridge spectrum", 10.0, "ring", NODES, 1.0, dim // 2)
+            if problem == "ridge":
+                conditions = (3, 10, 30, 100) if quick or option == "D" else (3, 10, 30, 100, 300, 1000)
+                chosen += [base._replace(varied="kappa", condition=float(condition)) for condition in conditions]
+            weakened = base._replace(varied="rho", family="ring, weak links")
+            chosen += [weakened._replace(weak=weak) for weak in (WEAK[::2] if quick else WEAK)]
+            if option == "B" and problem == "ridge" and not quick:
+                for graph in ("ring", "star"):
+                    family = base._replace(varied="rho", family=f"{graph} sizes", graph=graph)
+                    chosen += [family._replace(nodes=nodes) for nodes in (4, 8, 16, 32, 64)]
+            kept = (dim // 2, dim // 4, 1) if quick else tuple(dim >> power for power in range(1, dim.bit_length()))
+            chosen += [base._replace(varied="omega", family="rand-k", kept=count) for count in kept]
+    return chosen
+
+
+def weak_ring(nodes: int, factor: float) -> Network:
+    """Return a ring with Metropolis weights, but for two opposite links that have `factor` times theirs.
+
+    ρ grows as 1/factor while the number of links stays, so that runs share one compiled program.
+    """
+    edges = [(node, (node + 1) % nodes) for node in range(nodes)]
+    weights = [(factor if node in (nodes // 2 - 1, nodes - 1) else 1.0) / 3 for node in range(nodes)]
+    return Network.from_edges(nodes, edges, weights, name=f"ring, two links × {factor:g}")
+
+
+@cache
+def ridge(nodes: int, dim: int, condition: float) -> Problem:
+    """Return a least-squares problem whose κ is found from its data: known ones are part of a compiled program."""
+    return replace(LeastSquares.random(nodes, dim, condition=condition), condition=None)
+
+
+@cache
+def _consensus(nodes: int, dim: int) -> Problem:
+    return Consensus.random(nodes, dim)
+
+
+def measure(case: Case, dim: int) -> Row:
+    """Run Algorithm 1 at theory's step sizes, and compare how fast it converges with what is proven."""
+    problem = _consensus(case.nodes, dim) if case.problem == "consensus" else ridge(case.nodes, dim, case.condition)
+    network = weak_ring(case.nodes, case.weak) if case.graph == "ring" else make_network(case.graph, case.nodes)
+    quantizer = make_quantizer(f"rand-{case.kept}", dim)
+    assert isinstance(quantizer, Quantizer)
+    setting = theory_setting(problem, network, quantizer, case.option)
+    sizes = step_sizes(case.option, setting)
+    proven = -math.log1p(-rate(case.option, setting))
+    method = PrimalDual.make(quantizer, *sizes, option=case.option)
+    psi = Lyapunov.of(problem, network, lyapunov_coefficients(case.option, setting, sizes))
+    most = min(MOST_ITERATIONS, int(40 / proven) + 1000)
+    every = int(np.clip(0.05 / proven, 1, 50))
+    trace = simulate(problem, network, method, most, until=TARGET, record_every=every, measures={"psi": psi})
+    iteration, error, value = trace["iteration"], trace["error"], trace["psi"]
+    straight = error < STRAIGHT * error[0]
+    slope = -float(np.polyfit(iteration[straight], np.log(error[straight]), 1)[0]) if straight.sum() > 2 else math.nan
+    falls = float(np.log(value[0] / value[-1]) / iteration[-1])
+    return {
+        **_described(case, setting, sizes),
+        "iterations": int(iteration[-1]),
+        "converged": trace.converged,
+        "rate_theory": proven,
+        "rate_lyapunov": falls,
+        "rate_error": slope,
+        "ratio_lyapunov": falls / proven,
+        "ratio_error": slope / proven,
+    }
+
+
+def _described(case: Case, setting: Setting, sizes: StepSizes) -> Row:
+    kappa, rho, rho_inf, omega = setting.condition_number, setting.rho, setting.rho_inf, setting.omega
+    return {
+        "problem": case.problem,
+        "option": case.option,
+        "varied": case.varied,
+        "family": case.family,
+        "nodes": case.nodes,
+        "kappa": kappa,
+        "rho": rho,
+        "rho_inf": rho_inf,
+        "omega": omega,
+        "theta": sizes.theta,
+        "eta": sizes.eta,
+        "bound": (setting.samples if case.option == "D" else 0) + omega + kappa * (rho + omega * rho_inf),
+    }
+
+
+def exponent(values: Any, results: Any) -> float:
+    """Return b of the fit results ≈ a·values^b."""
+    return float(np.polyfit(np.log(np.asarray(values, float)), np.log(np.asarray(results, float)), 1)[0])
+
+
+def fitted_exponents(rows: list[Row]) -> list[Row]:
+    """Fit, for each sweep, how iterations (an e-fold of the error) grow: measured, proven, and in the paper's order."""
+    fits = []
+    for key in dict.fromkeys((row["problem"], row["option"], row["varied"], row["family"]) for row in rows):
+        problem, option, varied, family = key
+        sweep = [row for row in rows if (row["problem"], row["option"], row["varied"], row["family"]) == key]
+        values = [row[varied] for row in sweep]
+        fits.append(
+            {
+                "problem": problem,
+                "option": option,
+                "varied": varied,
+                "family": family,
+                "from": min(values),
+                "to": max(values),
+                "exponent_measured": exponent(values, [1 / row["rate_error"] for row in sweep]),
+                "exponent_theory": exponent(values, [1 / row["rate_theory"] for row in sweep]),
+                "exponent_order": exponent(values, [row["bound"] for row in sweep]),
+            }
+        )
+    return fits
+
+
+def slopes(results: Results) -> tuple[list[Row], list[Row]]:
+    """Run all sweeps; return the runs and the fitted exponents."""
+    dim = 16 if results.quick else 32
+    rows = []
+    for case in cases(results.quick, dim):
+        known = case._replace(varied="", family="")  # sweeps share their base case
+        key = " ".join(str(part) for part in ("slope", *known, dim) if part != "")
+        found = results.cell(key, {**known._asdict(), "dim": dim, "target": TARGET}, lambda c=known: measure(c, dim))
+        rows.append({**found, "varied": case.varied, "family": case.family})
+    fits = fitted_exponents(rows)
+    results.table("slopes", rows)
+    results.table("exponents", fits)
+    _claims(results, rows, fits)
+    return rows, fits
+
+
+def _claims(results: Results, rows: list[Row], fits: list[Row]) -> None:
+    for option in "ABD":
+        mine = [row for row in rows if row["option"] == option]
+        ratios = [min(row["ratio_lyapunov"], row["ratio_error"]) for row in mine]
+        results.claim(
+            all(row["converged"] for row in mine) and min(ratios) >= 1,
+            f"Option {option} converges linearly, in all {len(mine)} runs at theory's step sizes (κ "
+            f"{_span(mine, 'kappa')}, ρ {_span(mine, 'rho')}, ω {_span(mine, 'omega')}) at least at the proven rate: "
+            f"measured over proven rate is {min(ratios):.2f} to {max(ratios):.3g}, median {np.median(ratios):.3g}.",
+        )
+    for varied, letter in (("kappa", "κ"), ("rho", "ρ"), ("omega", "ω")):
+        mine = [fit for fit in fits if fit["varied"] == varied]
+        excess = max(fit["exponent_measured"] - fit["exponent_theory"] for fit in mine)
+        measured = [fit["exponent_measured"] for fit in mine]
+        proven = [fit["exponent_theory"] for fit in mine]
+        results.claim(
+            excess <= TOLERANCE,
+            f"Over {letter} from {min(fit['from'] for fit in mine):.3g} to {max(fit['to'] for fit in mine):.3g} the "
+            f"iterations grow as {letter}^{min(measured):.2f} to {letter}^{max(measured):.2f} at theory's step sizes; "
+            f"1/rate of the theorems grows as {letter}^{min(proven):.2f} to {letter}^{max(proven):.2f} on the same runs "
+            f"(order {BOUND}). No sweep passes the bound's exponent by more than {max(excess, 0):.2f}.",
+        )
+
+
+def _span(rows: list[Row], name: str) -> str:
+    return f"{min(row[name] for row in rows):.3g} to {max(row[name] for row in rows):.3g}"

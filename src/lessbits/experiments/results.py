@@ -1,0 +1,131 @@
+"""Where a reproduction keeps what it found: data, plots and a summary in one folder, and cells that a rerun skips."""
+
+import csv
+import hashlib
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lessbits.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Results:
+    """One experiment's folder. What agrees with the paper and what does not is collected on the way."""
+
+    folder: Path
+    name: str
+    quick: bool = False
+    progress: bool = True
+    agrees: list[str] = field(default_factory=list)
+    differs: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make the folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def say(self, text: str) -> None:
+        """Tell the user what is going on, on standard error."""
+        if self.progress:
+            print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+
+    def cell(self, key: str, inputs: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        """Return what an earlier run found for the same inputs, or compute it and keep it.
+
+        Inputs are everything that the result depends on; if they change, the cell is computed again.
+        """
+        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        path = self.folder / "cells" / f"{re.sub(r'[^A-Za-z0-9.]+', '-', key).strip('-')}.json"
+        if path.is_file():
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if kept.get("inputs") == digest:
+                return kept["result"]
+        self.say(key)
+        result = plain(compute())
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, json.dumps({"key": key, "inputs": digest, "result": result}, allow_nan=False))
+        return result
+
+    def claim(self, holds: bool, text: str) -> None:
+        """Note a statement about the paper's claim, by whether the numbers bear it out."""
+        (self.agrees if holds else self.differs).append(text)
+
+    def table(self, stem: str, rows: list[Row]) -> None:
+        """Write rows as CSV and JSON."""
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        with (self.folder / f"{stem}.csv").open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, columns)
+            writer.writeheader()
+            writer.writerows(rows)
+        write_whole(self.folder / f"{stem}.json", json.dumps(plain(rows), indent=1, allow_nan=False) + "\n")
+        self.files += [f"{stem}.csv", f"{stem}.json"]
+
+    def figure(self, stem: str, figure: "Figure") -> None:
+        """Write a plot as PNG and SVG."""
+        import matplotlib.pyplot as plt
+
+        figure.savefig(self.folder / f"{stem}.png", dpi=120)
+        figure.savefig(self.folder / f"{stem}.svg", metadata={"Date": None})  # the same data give the same file
+        plt.close(figure)
+        self.files += [f"{stem}.png", f"{stem}.svg"]
+
+    def summary(self, title: str, text: str) -> Path:
+        """Write summary.md: what was run, what agrees with the paper, what does not, and the given text."""
+        command = f"lessbits reproduce {self.name}" + (" --quick" if self.quick else "")
+        parts = [f"# {title}", f"Made by `{command}` (lessbits {__version__})."]
+        if self.quick:
+            parts.append("This is the quick form: smaller and coarser than the paper's experiment.")
+        for heading, lines in (("Agrees with the paper", self.agrees), ("Does not agree", self.differs)):
+            parts.append(f"## {heading}\n\n" + ("\n".join(f"- {line}" for line in lines) or "- nothing to report"))
+        parts.append(text)
+        parts += [f"![{path}]({path})" for path in self.files if path.endswith(".png")]
+        parts.append("Data: " + ", ".join(f"[{path}]({path})" for path in self.files if not path.endswith(".svg")))
+        path = self.folder / "summary.md"
+        write_whole(path, "\n\n".join(parts) + "\n")
+        return path
+
+
+def markdown_table(rows: Iterable[Row], columns: Mapping[str, str] | None = None) -> str:
+    """Write rows as a Markdown table; `columns` names those to show and their headings."""
+    rows = list(rows)
+    columns = columns or {name: name for row in rows for name in row}
+    lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(_shown(row.get(name)) for name in columns) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def plain(value: Any) -> Any:
+    """Return the value as JSON can hold it: NumPy's numbers as Python's, NaN and infinity as null."""
+    if isinstance(value, dict):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file complete or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

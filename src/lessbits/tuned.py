@@ -1,0 +1,90 @@
+"""Tuning by settings: what `lessbits tune` does."""
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lessbits.errors import InputError
+from lessbits.experiment import build
+from lessbits.settings import Settings
+from lessbits.tuning import tune
+
+
+def tune_settings(
+    settings: Settings,
+    search: Sequence[str] = (),
+    aim: str | None = None,
+    epochs: float | None = None,
+    bits: float | None = None,
+    per_decade: int = 10,
+    seeds: int = 1,
+    grow: bool = True,
+    out: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Search step sizes of the method that the settings describe, and return what was found, as JSON can hold it."""
+    for name, given in (("epochs", epochs), ("bits", bits)):
+        if given is not None and not given > 0:
+            raise InputError(f"{name} is {given:g}, but a budget must be above 0")
+    if not 1 <= seeds <= 1000:
+        raise InputError(f"seeds is {seeds}, but it must be from 1 to 1000")
+    grid = dict(_read(word) for word in search)
+    # A step size that is searched need not be chosen first, unless its grid is laid around it.
+    known = {name: sorted(values)[len(values) // 2] for name, values in grid.items() if values}
+    experiment = build(settings.updated(**{name: value for name, value in known.items() if value > 0}))
+    aim = aim or ("value" if settings.until is None else "iterations")
+    found = tune(
+        experiment.problem,
+        experiment.network,
+        experiment.method,
+        grid or None,
+        aim=aim,
+        until=settings.until,
+        goal=settings.goal,
+        iterations=settings.iterations,
+        epochs=epochs,
+        bits=bits,
+        seeds=range(settings.seed, settings.seed + seeds),
+        per_decade=per_decade,
+        grow=grow,
+        record_every=settings.record_every,
+        out=out,
+        progress=progress,
+    )
+    best = experiment.settings.updated(**found.best.sizes)
+    result = {
+        "best": found.best.row(),
+        "searched": list(found.best.sizes),
+        "aim": aim,
+        "candidates": found.rows(),
+        "notes": found.notes,
+        "settings": best.model_dump(),
+    }
+    if out is not None:
+        _save(out, result, best)
+        result["saved"] = str(out)
+    return result
+
+
+def _read(word: str) -> tuple[str, list[float] | None]:
+    """Read NAME or NAME=V1,V2,..."""
+    name, equals, values = word.partition("=")
+    if not equals:
+        return name, None
+    try:
+        return name, [float(value) for value in values.split(",")]
+    except ValueError:
+        raise InputError(f"{word!r} is no grid: write NAME=V1,V2,... with numbers, or NAME alone") from None
+
+
+def _save(out: Path, result: dict[str, Any], best: Settings) -> None:
+    """Write the ranked table and the winner's settings; outcomes are there already."""
+    rows = result["candidates"]
+    with (out / "ranking.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    (out / "ranking.json").write_text(json.dumps(result, indent=1, default=str) + "\n", encoding="utf-8")
+    (out / "best.toml").write_text(best.to_toml(), encoding="utf-8")

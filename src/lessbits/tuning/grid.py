@@ -1,0 +1,55 @@
+"""Log grids of step sizes."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lessbits.errors import InputError, check_name
+from lessbits.methods.base import Method
+
+GROWTH = 3  # values added beyond an edge at a time
+AROUND = 4  # values on each side of a method's own step size, where no grid is given
+
+Grid = Mapping[str, Sequence[float] | None]
+
+
+def make_axes(method: Method, grid: Grid, per_decade: int) -> dict[str, list[float]]:
+    """Return the values of each axis, in order."""
+    if per_decade < 1:
+        raise InputError(f"per_decade is {per_decade}, but a grid has at least one value a decade")
+    axes = {}
+    for name, values in grid.items():
+        check_name("step size", name, method.step_size_names)
+        if values is None:
+            own = float(getattr(method, name))
+            if not own > 0:
+                raise InputError(f"{name} is {own:g}, so no grid can be laid around it: give its values")
+            middle = round(np.log10(own) * per_decade)
+            values = [lattice(middle + offset, per_decade) for offset in range(-AROUND, AROUND + 1)]
+        if not len(values) or not all(np.isfinite(value) and value >= 0 for value in values):
+            raise InputError(f"the grid of {name} has no values, or some that are no numbers from 0 on")
+        axes[name] = sorted({float(value) for value in values})
+    return axes
+
+
+def lattice(number: int, per_decade: int) -> float:
+    """Return 10^(number/per_decade), the same bits wherever a grid starts."""
+    return float(f"{10 ** (number / per_decade):.6g}")
+
+
+def extended(values: list[float], side: int, per_decade: int) -> list[float]:
+    """Add values beyond an edge: on the lattice if the edge is, else in the ratio of the last two there.
+
+    >>> extended([1.0, 2.0, 4.0], 1, 10)
+    [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+    """
+    positive = [value for value in values if value > 0]
+    edge = positive[-1] if side > 0 else positive[0]
+    number = round(np.log10(edge) * per_decade)
+    if edge == lattice(number, per_decade):
+        beyond = [lattice(number + side * count, per_decade) for count in range(1, GROWTH + 1)]
+    else:
+        inner = 0.0 if len(positive) == 1 else positive[-2] if side > 0 else positive[1]
+        ratio = edge / inner if inner else 10.0**side
+        beyond = [edge * ratio**count for count in range(1, GROWTH + 1)]
+    return sorted({*values, *beyond})

@@ -1,0 +1,51 @@
+"""Outcomes that a search has kept, so that a later one need not run again."""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lessbits.engines.sweep import Outcome
+
+
+class Records:
+    """Outcomes of earlier calls, and where new ones are kept: a line of JSON each."""
+
+    def __init__(self, out: Path | None, mark: str) -> None:
+        self.path = None if out is None else out / "outcomes.jsonl"
+        self.mark, self.lock = mark, threading.Lock()
+        self.known: dict[tuple[Any, ...], Outcome] = {}
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.is_file():
+                self._read(self.path)
+
+    def _read(self, path: Path) -> None:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+                if entry.pop("of") == self.mark:
+                    outcome = Outcome(**entry)
+                    self.known[self.key(outcome.sizes, outcome.seed)] = outcome
+            except (ValueError, KeyError, TypeError):
+                continue  # a line that was cut off while it was written
+
+    @staticmethod
+    def key(sizes: Mapping[str, float], seed: int) -> tuple[Any, ...]:
+        """What tells outcomes apart; the seed comes last."""
+        return (*sorted(sizes.items()), seed)
+
+    def get(self, sizes: Mapping[str, float], seed: int, limit: int) -> Outcome | None:
+        """Return a known outcome; one that was cut earlier than it would be now does not count."""
+        outcome = self.known.get(self.key(sizes, seed))
+        return None if outcome is None or (outcome.cut and outcome.iterations < limit) else outcome
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep an outcome."""
+        with self.lock:
+            self.known[self.key(outcome.sizes, outcome.seed)] = outcome
+            if self.path is not None:
+                with self.path.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps({"of": self.mark, **asdict(outcome)}) + "\n")

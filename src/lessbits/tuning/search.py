@@ -1,0 +1,264 @@
+"""Step sizes found by search: log grids that are swept together, and grow while the best is at their edge."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lessbits.engines.sweep import Budget, Outcome, sweep
+from lessbits.errors import InputError, check_name
+from lessbits.fingerprint import fingerprint
+from lessbits.methods.base import Method
+from lessbits.networks import Network
+from lessbits.problems.base import Problem
+from lessbits.tuning.grid import Grid, extended, make_axes
+from lessbits.tuning.records import Records
+
+AIMS = ("iterations", "bits", "value")
+NEAR = 2  # values on each side of the best in the other directions, where a grid grows
+MOST_GROWTH = 8  # times that a grid grows in each direction
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Step sizes, and how the runs with them ended, one a seed."""
+
+    sizes: dict[str, float]
+    outcomes: list[Outcome]
+
+    @property
+    def reached(self) -> bool:
+        """Whether every run reached the target."""
+        return all(outcome.reached for outcome in self.outcomes)
+
+    @property
+    def diverged(self) -> bool:
+        """Whether any run diverged."""
+        return any(outcome.diverged for outcome in self.outcomes)
+
+    @property
+    def cut(self) -> bool:
+        """Whether any run was stopped because others had won."""
+        return any(outcome.cut for outcome in self.outcomes)
+
+    def mean(self, name: str) -> float:
+        """Mean over the seeds of what was spent or reached."""
+        return float(np.mean([getattr(outcome, name) for outcome in self.outcomes]))
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of a table."""
+        ended = "reached" if self.reached else "diverged" if self.diverged else "beaten" if self.cut else "ended"
+        spent = {name: self.mean(name) for name in ("iterations", "value", "error", "bits_per_link", "epochs")}
+        return {**self.sizes, "ended": ended, **spent}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a search found: candidates from best to worst, and what to know about the grid."""
+
+    method: Method  # with the best step sizes
+    candidates: list[Candidate]
+    notes: list[str]
+    budget: Budget
+    aim: str
+
+    @property
+    def best(self) -> Candidate:
+        """The winner."""
+        return self.candidates[0]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all candidates as rows of a table, from best to worst."""
+        return [candidate.row() for candidate in self.candidates]
+
+
+def tune(
+    problem: Problem,
+    network: Network,
+    method: Method,
+    grid: Grid | None = None,
+    *,
+    aim: str = "iterations",
+    until: float | None = None,
+    goal: str = "error",
+    iterations: int = 10_000,
+    epochs: float | None = None,
+    bits: float | None = None,
+    seeds: Sequence[int] = (0,),
+    per_decade: int = 10,
+    grow: bool = True,
+    margin: float = 1.5,
+    record_every: int | None = None,
+    out: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+    width: int | None = None,
+) -> Tuning:
+    """Search a method's step sizes for the fewest iterations or bits to a target, or the lowest value in a budget.
+
+    `grid` names the step sizes to search and their values; None stands for values 10^(j/per_decade) around the method's
+    own. `aim="iterations"` or `"bits"` needs `until`; `aim="value"` takes the lowest `goal` when the iterations, the
+    epochs or the bits a link are spent. A grid grows while its best is at an edge, unless `grow=False`. Runs that have
+    spent `margin` times what the best needed are stopped. With `out`, every outcome is kept there, and a later call
+    with the same problem, network, method and budget takes it from there.
+
+    >>> import lessbits
+    >>> problem, network = lessbits.Consensus.random(nodes=10, dim=5), lessbits.make_network("star", nodes=10)
+    >>> method = lessbits.primal_dual(problem, network, "exact", theta=1, eta=1)
+    >>> found = lessbits.tune(problem, network, method, {"theta": [0.5, 1.0, 1.5]}, until=1e-3, grow=False)
+    >>> found.best.sizes
+    {'theta': 1.5}
+    """
+    check_name("aim", aim, AIMS)
+    if (aim == "value") != (until is None):
+        raise InputError(
+            f"the aim is {aim!r}, but until is {until}: fewest iterations or bits need a target, the lowest value none"
+        )
+    if not margin >= 1:
+        raise InputError(f"margin is {margin:g}, but runs must be allowed at least what the best needed: 1 or more")
+    if not seeds:
+        raise InputError("no seed was given: tune with at least one")
+    axes = make_axes(method, grid or dict.fromkeys(method.step_size_names[:1]), per_decade)
+    budget = Budget(iterations, epochs, bits, until, goal)
+    records = Records(out, fingerprint(problem, network, _unswept(method, axes), budget, record_every))
+    search = _Search(
+        problem, network, method, axes, budget, aim, tuple(seeds), margin, record_every, per_decade, records, progress
+    )
+    return search.run(grow, width)
+
+
+def _unswept(method: Method, axes: Mapping[str, Any]) -> Method:
+    """Return the method with the swept step sizes set to one: what all its candidates share."""
+    return replace(method, **dict.fromkeys(axes, 1.0))  # type: ignore[type-var]
+
+
+@dataclass
+class _Search:
+    problem: Problem
+    network: Network
+    method: Method
+    axes: dict[str, list[float]]
+    budget: Budget
+    aim: str
+    seeds: tuple[int, ...]
+    margin: float
+    record_every: int | None
+    per_decade: int
+    records: Records
+    progress: Callable[[str], None] | None
+
+    def run(self, grow: bool, width: int | None) -> Tuning:
+        """Sweep, and grow the grid until its best is inside."""
+        notes: list[str] = []
+        grown: dict[tuple[str, int], int] = {}
+        grid = [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
+        while True:
+            candidates = self._sweep(grid, width)
+            edges = self._edges(candidates)
+            more = [edge for edge in edges if grow and grown.get(edge, 0) < MOST_GROWTH]
+            if not more:
+                break
+            for name, side in more:
+                grown[name, side] = grown.get((name, side), 0) + 1
+                grid += self._grow(name, side, candidates[0].sizes)
+        for name, side in edges:
+            where = "smallest" if side < 0 else "largest"
+            why = "the grid may not grow" if not grow else f"the grid has grown {MOST_GROWTH} times"
+            notes.append(f"the best {name} is the {where} tried, and {why}: a better one may lie beyond")
+        best = replace(self.method, **candidates[0].sizes)  # type: ignore[type-var]
+        return Tuning(best, candidates, notes, self.budget, self.aim)
+
+    def _grow(self, name: str, side: int, best: Mapping[str, float]) -> list[dict[str, float]]:
+        """Return candidates beyond an edge, near the best in the other directions, and remember the new values."""
+        longer = extended(self.axes[name], side, self.per_decade)
+        ranges = {}
+        for other, values in self.axes.items():
+            at = values.index(best[other])
+            ranges[other] = values[max(0, at - NEAR) : at + NEAR + 1]
+        ranges[name] = [value for value in longer if value not in self.axes[name]]
+        self.axes[name] = longer
+        return [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())]
+
+    def _sweep(self, grid: list[dict[str, float]], width: int | None) -> list[Candidate]:
+        """Run what is not known yet, and rank all."""
+        for seed in self.seeds:
+            missing = [sizes for sizes in grid if self.records.get(sizes, seed, self._limit(seed)) is None]
+            missing.sort(key=self._distance)
+            if missing:
+                self._say(f"{len(missing)} runs, seed {seed}")
+                sweep(
+                    self.problem,
+                    self.network,
+                    self.method,
+                    missing,
+                    self.budget,
+                    seed,
+                    self.record_every,
+                    lambda seed=seed: self._limit(seed),  # type: ignore[misc]
+                    self.records.add,
+                    width,
+                )
+        last = {seed: self._limit(seed) for seed in self.seeds}
+        candidates = [Candidate(sizes, [self._final(sizes, seed, last[seed]) for seed in self.seeds]) for sizes in grid]
+        return sorted(candidates, key=self._rank)
+
+    def _final(self, sizes: dict[str, float], seed: int, limit: int) -> Outcome:
+        """Return an outcome as if the limit had been known from the start, so that timing leaves no trace in tables."""
+        outcome = self.records.known[self.records.key(sizes, seed)]
+        if outcome.iterations <= limit or outcome.diverged:
+            return outcome
+        share = limit / outcome.iterations
+        return replace(
+            outcome,
+            reached=False,
+            cut=True,
+            iterations=limit,
+            value=np.inf,
+            error=np.inf,
+            bits_per_link=outcome.bits_per_link * share,
+            epochs=outcome.epochs * share,
+        )
+
+    def _distance(self, sizes: Mapping[str, float]) -> float:
+        """How far from the middle of the grid: likely winners first, so that others are stopped early."""
+        total = 0.0
+        for name, values in self.axes.items():
+            total += abs(values.index(sizes[name]) - (len(values) - 1) / 2)
+        return total
+
+    def _limit(self, seed: int) -> int:
+        """Return from which iteration on a run has lost."""
+        if self.aim == "value":
+            return self.budget.iterations
+        won = [
+            outcome.iterations
+            for (*_, of), outcome in list(self.records.known.items())
+            if of == seed and outcome.reached
+        ]
+        return min([self.budget.iterations, *(int(self.margin * count) + 1 for count in won)])
+
+    def _rank(self, candidate: Candidate) -> tuple[float, ...]:
+        """Those that reached the target by what they spent; then those that did not by what they reached."""
+        if self.aim != "value" and candidate.reached:
+            return (0, candidate.mean("iterations" if self.aim == "iterations" else "bits_per_link"))
+        if candidate.diverged:
+            return (3, -candidate.mean("iterations"))
+        value = candidate.mean("value")
+        return (2, 0) if candidate.cut or not np.isfinite(value) else (1, value)
+
+    def _edges(self, candidates: list[Candidate]) -> list[tuple[str, int]]:
+        """Return the axes, and their sides, at whose edge the best is."""
+        best = candidates[0]
+        edges = []
+        for name, values in self.axes.items():
+            if best.diverged and values[0] > 0:
+                edges.append((name, -1))  # nothing is stable: try smaller ones
+            elif len(values) > 1:
+                edges += [(name, side) for side, at in ((-1, 0), (1, -1)) if best.sizes[name] == values[at] > 0]
+        return edges
+
+    def _say(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress(text)
