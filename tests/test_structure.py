@@ -20,6 +20,7 @@ LAYERS = [
     {"experiment", "advice"},
     {"tuned"},
     {"experiments"},
+    {"flags"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -1,17 +1,26 @@
 """The command `lessbits`. Nothing heavy is imported until a command runs, so that --help answers at once."""
 
-import inspect
 import io
-import json
-import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_name
+from lessbits.flags import (
+    Json,
+    Quiet,
+    check_folder,
+    check_writable,
+    examples,
+    output,
+    path_of,
+    search_flag,
+    set_precision,
+    show,
+    with_settings,
+)
 from lessbits.settings import Settings
 from lessbits.version import __version__
 
@@ -21,76 +30,6 @@ app = typer.Typer(
     help="Decentralized optimization with compressed communication: simulate it, and send fewer bits.",
     epilog="Start with lessbits demo, and go on with lessbits run --help.",
 )
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command one flag for each setting; it receives them joined, as `settings`."""
-    own = [
-        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for p in inspect.signature(command).parameters.values()
-        if p.name != "settings"
-    ]
-
-    def call(file: Path | None = None, **values: Any) -> None:
-        flags = {name: values.pop(name) for name in Settings.model_fields}
-        command(settings=Settings.read(flags, file), **values)
-
-    parameters = [
-        inspect.Parameter(
-            "file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, _FILE]
-        )
-    ]
-    for name, info in Settings.model_fields.items():
-        group = info.json_schema_extra["group"] if isinstance(info.json_schema_extra, dict) else "Settings"
-        kind: Any = {"stepsizes": str, "precision": int}.get(name, info.annotation)  # choices are checked by Settings
-        option = typer.Option(
-            help=info.description, rich_help_panel=str(group), show_default=False, parser=_parser(kind)
-        )
-        annotation = Annotated[kind | None, option]
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
-    call.__signature__ = inspect.Signature(parameters + own)  # type: ignore[attr-defined]
-    call.__doc__, call.__name__ = command.__doc__, command.__name__
-    return call
-
-
-def _parser(kind: Any) -> Callable[[str], Any] | None:
-    """Return what reads a number from a flag, and says what was given if it is none; None for other kinds."""
-    for number, words in ((int, "a whole number"), (float, "a number")):
-        if kind in (number, number | None):
-
-            def parse(text: str, number: type = number, words: str = words) -> Any:
-                try:
-                    return number(text)
-                except ValueError:
-                    raise typer.BadParameter(f"{text!r} is not {words}") from None
-
-            parse.__name__ = number.__name__  # which the help shows
-            return parse
-    return None
-
-
-_FILE = typer.Argument(
-    help="TOML file of settings, named as the flags are with _ for -; flags win over it.",
-    metavar="SETTINGS.toml",
-    show_default=False,
-)
-
-
-def _output(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False)
-
-
-def _search(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel="Search", show_default=False)
-
-
-def _examples(*lines: str) -> str:
-    """End a command's help with examples, a paragraph each, so that none is joined with the next."""
-    return "\n\n".join(["Examples:", *lines])
-
-
-Quiet = Annotated[bool, _output("Show no progress bar.", "--quiet", "-q")]
-Json = Annotated[str | None, _output("Write one JSON object to this file; - prints it and nothing else.", "--json")]
 
 
 @app.callback(invoke_without_command=True)
@@ -106,7 +45,7 @@ def _root(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "lessbits run --network star --nodes 100 --quantizer dit-2 --theta 1.58 --eta 1 --until 1e-3",
         "lessbits run --problem logistic --data breast-cancer --normalize --option D --stepsizes practical",
         "lessbits run --network ring --write-toml ring.toml --json ring.json",
@@ -117,10 +56,10 @@ def _root(
 def run(
     settings: Settings,
     json_file: Json = None,
-    solution: Annotated[Path | None, _output("Write the nodes' final x to this .npy file, nodes × dim.")] = None,
-    save: Annotated[Path | None, _output("Write the trace to this file, for lessbits.Trace.load.")] = None,
+    solution: Annotated[Path | None, output("Write the nodes' final x to this .npy file, nodes × dim.")] = None,
+    save: Annotated[Path | None, output("Write the trace to this file, for lessbits.Trace.load.")] = None,
     write_toml: Annotated[
-        Path | None, _output("Write the settings of the run, every one resolved, to this file.")
+        Path | None, output("Write the settings of the run, every one resolved, to this file.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -128,8 +67,8 @@ def run(
 
     Every setting has a default or is chosen; the output says which. A run that diverges ends with status 1.
     """
-    _check_writable(solution, save, write_toml, _path(json_file))
-    _set_precision(settings)
+    check_writable(solution, save, write_toml, path_of(json_file))
+    set_precision(settings)
     import numpy as np
 
     from lessbits.advice import describe_network
@@ -145,14 +84,14 @@ def run(
         trace.save(save)
     if write_toml:
         write_toml.write_text(experiment.settings.to_toml(), encoding="utf-8")
-    _show(trace.summary(), json_file, lambda: run_report(trace, describe_network(experiment.network)))
+    show(trace.summary(), json_file, lambda: run_report(trace, describe_network(experiment.network)))
     if trace.diverged:
         _complain(trace.message)
         raise typer.Exit(1)
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "lessbits tune --network star --nodes 100 --quantizer dit-2 --eta 1 --until 1e-3 --search theta",
         "lessbits tune --method choco --quantizer dit-2 --until 1e-3 --search gamma --search alpha=0.1,0.2 --seeds 3",
         "lessbits tune --problem logistic --data breast-cancer --normalize --nodes 8 --method extra --search eta "
@@ -164,7 +103,7 @@ def tune(
     settings: Settings,
     search: Annotated[
         list[str] | None,
-        _search(
+        search_flag(
             "Step size to search: NAME for values around the one a run would take, or NAME=V1,V2,... for given ones; "
             "may be repeated; default: the method's first.",
             "--search",
@@ -172,27 +111,29 @@ def tune(
     ] = None,
     aim: Annotated[
         str | None,
-        _search(
+        search_flag(
             "iterations or bits: the fewest to --until; value: the lowest --goal when the budget is spent. "
             "Default: iterations with --until, else value.",
             "--aim",
         ),
     ] = None,
     epochs: Annotated[
-        float | None, _search("Budget: stop a run after so many passes over the data.", "--epochs")
+        float | None, search_flag("Budget: stop a run after so many passes over the data.", "--epochs")
     ] = None,
-    bits: Annotated[float | None, _search("Budget: stop a run after so many bits a link (nominal).", "--bits")] = None,
+    bits: Annotated[
+        float | None, search_flag("Budget: stop a run after so many bits a link (nominal).", "--bits")
+    ] = None,
     per_decade: Annotated[
         int,
-        _search(
+        search_flag(
             "Values a decade of the grids: 10, 3 and 2 make steps of 10^(1/10), 10^(1/3), 10^(1/2).", "--per-decade"
         ),
     ] = 10,
-    seeds: Annotated[int, _search("Seeds that every candidate is run with.", "--seeds")] = 1,
-    grow: Annotated[bool, _search("Grow the grid while the best is at its edge.", "--grow/--no-grow")] = True,
+    seeds: Annotated[int, search_flag("Seeds that every candidate is run with.", "--seeds")] = 1,
+    grow: Annotated[bool, search_flag("Grow the grid while the best is at its edge.", "--grow/--no-grow")] = True,
     out: Annotated[
         Path | None,
-        _output("Folder for every outcome, the ranked table and best.toml; a second call goes on from there.", "--out"),
+        output("Folder for every outcome, the ranked table and best.toml; a second call goes on from there.", "--out"),
     ] = None,
     json_file: Json = None,
     quiet: Quiet = False,
@@ -201,19 +142,19 @@ def tune(
 
     Runs that diverge, or that have lost already, are stopped early. The table ranks what was tried.
     """
-    _check_writable(_path(json_file))
-    _check_folder(out)
-    _set_precision(settings)
+    check_writable(path_of(json_file))
+    check_folder(out)
+    set_precision(settings)
     from lessbits.report.text import tuning_report
     from lessbits.tuned import tune_settings
 
     say = None if quiet else lambda text: print(f"lessbits: {text}", file=sys.stderr, flush=True)
     found = tune_settings(settings, search or [], aim, epochs, bits, per_decade, seeds, grow, out, say)
-    _show(found, json_file, lambda: tuning_report(found))
+    show(found, json_file, lambda: tuning_report(found))
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "lessbits theory --network ring --nodes 100 --quantizer dit-2",
         "lessbits theory --problem logistic --data breast-cancer --nodes 8 --network star --quantizer rand-10",
     )
@@ -221,17 +162,17 @@ def tune(
 @with_settings
 def theory(settings: Settings, json_file: Json = None) -> None:
     """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer."""
-    _check_writable(_path(json_file))
-    _set_precision(settings)
+    check_writable(path_of(json_file))
+    set_precision(settings)
     from lessbits.advice import describe_theory
     from lessbits.report.text import theory_report
 
     facts = describe_theory(settings)
-    _show(facts, json_file, lambda: theory_report(facts))
+    show(facts, json_file, lambda: theory_report(facts))
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "lessbits advise --network star --nodes 100",
         "lessbits advise --problem logistic --data breast-cancer --normalize --nodes 8 --network torus:2x4",
     )
@@ -239,13 +180,41 @@ def theory(settings: Settings, json_file: Json = None) -> None:
 @with_settings
 def advise(settings: Settings, json_file: Json = None) -> None:
     """Say how far messages can be compressed before more iterations are needed, and with which quantizer."""
-    _check_writable(_path(json_file))
-    _set_precision(settings)
+    check_writable(path_of(json_file))
+    set_precision(settings)
     from lessbits.advice import advise as give_advice
     from lessbits.report.text import advice_report
 
     advice = give_advice(settings)
-    _show(advice, json_file, lambda: advice_report(advice))
+    show(advice, json_file, lambda: advice_report(advice))
+
+
+@app.command(epilog=examples("lessbits reproduce fig1 --quick", "lessbits reproduce all --out reproduction"))
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(help="fig1, fig2, fig3, table3, table4, table5, rates, or all.", metavar="NAME")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="A smaller form of about a minute.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="out/reproduction, or out/quick")
+    ] = None,
+    precision: Annotated[int, typer.Option(help="Bits of a floating-point number in the computation: 32 or 64.")] = 64,
+    quiet: Quiet = False,
+) -> None:
+    """Make a figure or a table of the paper: data, plots, and a summary of what agrees with it and what does not.
+
+    A run that was interrupted goes on where it was when it is started again with the same folder.
+    """
+    names = ("fig1", "fig2", "fig3", "table3", "table4", "table5", "rates", "all")
+    check_name("reproduction", name, names)
+    folder = out or Path("out") / ("quick" if quick else "reproduction")
+    check_folder(folder)
+    set_precision(Settings.read({"precision": precision}))
+    from lessbits.experiments import reproduce as make
+    from lessbits.report.text import reproduction_report
+
+    for results in make(name, folder, quick, progress=not quiet):
+        reproduction_report(results.name, results.findings(), str(results.folder))
 
 
 @app.command()
@@ -254,59 +223,11 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Show the headline: on the star compression is free, on the ring it is not (the paper's Figure 1)."""
-    _check_folder(out)
-    _set_precision(Settings())
+    check_folder(out)
+    set_precision(Settings())
     from lessbits.experiments.headline import headline
 
     headline(out, progress=not quiet)
-
-
-def _set_precision(settings: Settings) -> None:
-    import jax
-
-    jax.config.update("jax_enable_x64", settings.precision == 64)
-
-
-def _path(json_file: str | None) -> Path | None:
-    return None if json_file in (None, "-") else Path(str(json_file))
-
-
-def _check_writable(*files: Path | None) -> None:
-    """Refuse before a long run, not after it."""
-    given = [file for file in files if file is not None]
-    for file in given:
-        if not file.parent.is_dir():
-            raise InputError(f"{file} cannot be written: there is no folder {file.parent}; make it first")
-        if file.is_dir():
-            raise InputError(f"{file} cannot be written: it is a folder; name a file in it")
-        if not os.access(file if file.exists() else file.parent, os.W_OK):
-            raise InputError(f"{file} cannot be written: you have no right to; name another file")
-        if given.count(file) > 1:
-            raise InputError(f"{file} is named for two outputs: give each its own file")
-
-
-def _check_folder(out: Path | None) -> None:
-    if out is not None and out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file, but results go into a folder: name another")
-
-
-def _show(result: dict[str, Any], json_file: str | None, text: Callable[[], None]) -> None:
-    content = json.dumps(_finite(result), indent=2, allow_nan=False)  # in ASCII, whatever the terminal speaks
-    if json_file == "-":
-        print(content)
-        return
-    if json_file is not None:
-        Path(json_file).write_text(content + "\n", encoding="utf-8")
-    text()
-
-
-def _finite(value: Any) -> Any:
-    """Replace what JSON has no word for, NaN and infinity, by null."""
-    if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value
 
 
 def _complain(message: str) -> None:

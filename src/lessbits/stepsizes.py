@@ -113,6 +113,7 @@ def primal_dual(
     """
     check_name("option", option, OPTIONS)
     check_name("stepsizes", stepsizes, ("theory", "practical"))
+    Gradients("B" if option == "A" else option, batch_size).check(problem)
     quantizer = make_quantizer(quantizer, problem.dim)
     make: Callable[..., PrimalDual] = partial(
         PrimalDual.make, quantizer, option=option, messages=messages, batch_size=batch_size, dim=problem.dim

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lessbits.engines.simulate import simulate
+from lessbits.experiments.paper import DIM, FREE, NODES, TARGET
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import make_network
 from lessbits.problems import Consensus
@@ -13,9 +14,7 @@ from lessbits.quantizers import Quantizer, make_quantizer
 from lessbits.report.plots import plot_headline
 from lessbits.report.text import headline_table
 
-NODES, DIM, TARGET = 100, 250, 1e-3
 MOST_ITERATIONS = 20_000
-FREE = 1.05  # times the iterations of exact messages that still count as free
 
 # Step sizes θ = 10^(j/10) that need the fewest iterations (the paper's Table 3).
 TUNED = {

@@ -29,6 +29,8 @@ class Results:
     progress: bool = True
     agrees: list[str] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what the paper says nothing about
+    missing: list[str] = field(default_factory=list)  # what could not be run
     files: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -43,23 +45,44 @@ class Results:
     def cell(self, key: str, inputs: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """Return what an earlier run found for the same inputs, or compute it and keep it.
 
-        Inputs are everything that the result depends on; if they change, the cell is computed again.
+        Inputs are everything that the result depends on; if they change, the cell is computed again. Experiments whose
+        folders lie side by side share their cells.
         """
-        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()[:16]
-        path = self.folder / "cells" / f"{re.sub(r'[^A-Za-z0-9.]+', '-', key).strip('-')}.json"
-        if path.is_file():
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            if kept.get("inputs") == digest:
-                return kept["result"]
+        path, digest = self._place(key, inputs)
+        kept = self.kept(key, inputs)
+        if kept is not None:
+            return kept
         self.say(key)
         result = plain(compute())
         path.parent.mkdir(exist_ok=True)
         write_whole(path, json.dumps({"key": key, "inputs": digest, "result": result}, allow_nan=False))
         return result
 
+    def kept(self, key: str, inputs: Mapping[str, Any]) -> Any:
+        """Return what an earlier run found for the same inputs, None if there is nothing."""
+        path, digest = self._place(key, inputs)
+        if not path.is_file():
+            return None
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return kept["result"] if kept.get("inputs") == digest else None
+
+    def _place(self, key: str, inputs: Mapping[str, Any]) -> tuple[Path, str]:
+        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        return self.folder.parent / "cells" / f"{re.sub(r'[^A-Za-z0-9.]+', '-', key).strip('-')}.json", digest
+
     def claim(self, holds: bool, text: str) -> None:
         """Note a statement about the paper's claim, by whether the numbers bear it out."""
         (self.agrees if holds else self.differs).append(text)
+
+    def findings(self) -> dict[str, list[str]]:
+        """Return what was found, by heading."""
+        found = {
+            "Agrees with the paper": self.agrees,
+            "Does not agree": self.differs,
+            "Beyond the paper": self.notes,
+            "Not run": self.missing,
+        }
+        return {heading: lines for heading, lines in found.items() if lines}
 
     def table(self, stem: str, rows: list[Row]) -> None:
         """Write rows as CSV and JSON."""
@@ -68,7 +91,10 @@ class Results:
             writer = csv.DictWriter(stream, columns)
             writer.writeheader()
             writer.writerows(rows)
-        write_whole(self.folder / f"{stem}.json", json.dumps(plain(rows), indent=1, allow_nan=False) + "\n")
+        write_whole(
+            self.folder / f"{stem}.json",
+            "[\n" + ",\n".join(json.dumps(plain(row), allow_nan=False) for row in rows) + "\n]\n",
+        )
         self.files += [f"{stem}.csv", f"{stem}.json"]
 
     def figure(self, stem: str, figure: "Figure") -> None:
@@ -86,8 +112,8 @@ class Results:
         parts = [f"# {title}", f"Made by `{command}` (lessbits {__version__})."]
         if self.quick:
             parts.append("This is the quick form: smaller and coarser than the paper's experiment.")
-        for heading, lines in (("Agrees with the paper", self.agrees), ("Does not agree", self.differs)):
-            parts.append(f"## {heading}\n\n" + ("\n".join(f"- {line}" for line in lines) or "- nothing to report"))
+        for heading, lines in self.findings().items():
+            parts.append(f"## {heading}\n\n" + "\n".join(f"- {line}" for line in lines))
         parts.append(text)
         parts += [f"![{path}]({path})" for path in self.files if path.endswith(".png")]
         parts.append("Data: " + ", ".join(f"[{path}]({path})" for path in self.files if not path.endswith(".svg")))

@@ -48,6 +48,7 @@ class Baseline(Method):
         **given: float,
     ) -> Self:
         """Make the method for a problem and a network; step sizes not given are suggested."""
+        cls.check_gradients(problem, gradients)
         missing = set(cls.step_size_names) - given.keys()
         sizes = cls.suggest(problem, network, compressor, gradients, practical) if missing else {}
         known = {"quantizer": compressor, "gradients": gradients, **sizes, **given}
@@ -61,18 +62,23 @@ class Baseline(Method):
 
     def check(self, problem: Problem, network: Network) -> None:
         """Refuse step sizes that are no numbers, gradients that do not fit, and weights that do not mix."""
-        self.check_step_sizes()
-        if self.gradients.option not in self.options:
-            raise InputError(
-                f"option {self.gradients.option} was asked of {self.name}, which has only {', '.join(self.options)}"
-            )
-        self.gradients.check(problem)
+        self.check_gradients(problem, self.gradients)
         # Below 1 the weighted degrees alone show λ_max < 2, and no eigenvalue need be found.
         if self.mixes and network.weighted_degree.max() >= 1 and network.lambda_max >= 2 - 1e-9:
             raise InputError(
                 f"{self.name} mixes with I - W, which needs λ_max(W) below 2, but {network.weighting} weights make it "
                 f"{network.lambda_max:.4g}: take metropolis weights"
             )
+        self.check_step_sizes()
+
+    @classmethod
+    def check_gradients(cls, problem: Problem, gradients: Gradients) -> None:
+        """Refuse options that the method does not have, and batches that do not fit."""
+        if gradients.option not in cls.options:
+            raise InputError(
+                f"option {gradients.option} was asked of {cls.name}, which has only {', '.join(cls.options)}"
+            )
+        gradients.check(problem)
 
     def check_step_sizes(self) -> None:
         """Every step size must be a finite number above zero; some may be zero."""

@@ -56,7 +56,10 @@ class Choco(Baseline):
     def suggest(
         cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
     ) -> dict[str, float]:
-        """γ of their Theorem 2 (practical: δ, the share that the compressor keeps), η = 1/L, or 0 on consensus."""
+        """γ of their Theorem 2 (practical: δ, the share that the compressor keeps), and η = 1/L, or 0 on consensus.
+
+        η is not made to decrease: give `decay`, about ημ/10, to get rid of the bias.
+        """
         kept, alpha = 1.0, 1.0
         if isinstance(compressor, Contraction):
             kept = compressor.delta(problem.dim)

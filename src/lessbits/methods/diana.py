@@ -80,8 +80,10 @@ class Diana(Baseline):
             )
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> DianaState:
-        """One x⁰ for all, that of the hub, which is told to all before the first iteration; h⁰ = 0."""
-        x = start_at(problem, local.nodes, start) if start.x is not None else jnp.zeros_like(problem.start())
+        """One x⁰ for all, that of the hub, or zero, which all know before the first iteration; h⁰ = 0."""
+        other = jnp.zeros_like(local.nodes).at[local.owner].max(local.neighbor)  # a leaf's only neighbour
+        hub = jnp.where(is_hub(local), local.nodes, other)
+        x = jnp.zeros_like(problem.start()) if start.x is None else start_at(problem, hub, start)
         nothing = jnp.zeros_like(x)
         return DianaState(x, nothing, nothing, nothing, self.gradients.init(problem, x))
 
@@ -113,7 +115,7 @@ class Diana(Baseline):
             1 + link_count(local)[:, None]
         )
         stepped = jnp.where(hub, state.x - self.eta * (state.server_memory + mean), state.x)
-        told = jnp.where(hub, state.x, _sum(lambda links: from_hub[links], local))
+        told = jnp.where(hub, state.x, state.x.at[local.owner].set(from_hub))  # a leaf has one link
         return state._replace(
             x=jnp.where(going_up, stepped, told),
             worker_memory=jnp.where(going_up, state.worker_memory + self.alpha * mine, state.worker_memory),

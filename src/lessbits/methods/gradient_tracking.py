@@ -56,11 +56,12 @@ class GradientTracking(Baseline):
     def suggest(
         cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
     ) -> dict[str, float]:
-        """η = (1 - σ)²/L, with σ the second largest modulus of M's eigenvalues (practical: (1 - σ)/L).
+        """η = (1 - σ)²/(3L), with σ the second largest modulus of M's eigenvalues (practical: (1 - σ)/L).
 
-        Theorems allow less by a constant factor.
+        Theorems allow less by a constant factor; with equal quadratic losses it is stable up to (2 - λ_max)²/(2L).
         """
-        return {"eta": max(spectral_gap(network), 1e-6) ** (1 if practical else 2) / gradients.smoothness(problem)}
+        gap = max(spectral_gap(network), 1e-6)
+        return {"eta": (gap if practical else gap**2 / 3) / gradients.smoothness(problem)}
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:

@@ -9,7 +9,6 @@ default inner loop is as long as a pass over the data, so that a full gradient c
 Loopless, with a coin at each node in place of the loop, it is `gradient-tracking` with option D.
 """
 
-from dataclasses import replace
 from typing import Any, Self
 
 import jax
@@ -31,7 +30,7 @@ from lessbits.randomness import Step
 class GtSvrg(GradientTracking):
     """Linear convergence with stochastic gradients; the paper's uncompressed rival of option D."""
 
-    inner: int = 0  # iterations between two full gradients
+    inner: int = 1  # iterations between two full gradients
 
     name = "gt-svrg"
     options = ("D",)
@@ -47,7 +46,7 @@ class GtSvrg(GradientTracking):
         **given: Any,
     ) -> Self:
         """The inner loop is a pass over the data."""
-        gradients = replace(gradients, option="D")
+        cls.check_gradients(problem, gradients)
         inner = max(1, round(float(np.mean(np.asarray(problem.counts))) / gradients.batch_size))
         return super().configure(problem, network, compressor, gradients, practical, **{"inner": inner, **given})
 

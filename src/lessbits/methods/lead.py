@@ -8,7 +8,8 @@
 Liu, Li, Wang, Tang and Yan, "Linear convergent decentralized optimization with compression" (2020); their D is our -z,
 in the sign of the paper's Algorithm 1. The last line corrects the iterate with the *new* dual variable, which
 Algorithm 1 does not: on consensus at η = 1/L the two agree but for when x is looked at, elsewhere they differ, although
-the paper's footnote says otherwise. With exact messages and γ = 1 it is NIDS.
+the paper's footnote says otherwise. With exact messages and γ = 1 it is NIDS. Their first step is not mixed: our x⁰ is
+their x¹.
 """
 
 from typing import Any, NamedTuple
@@ -64,6 +65,11 @@ class Lead(Baseline):
         if practical or omega == 0:
             gamma = min(1.0, 2 / largest) / (1 + omega)
             return {"gamma": gamma, "eta": 1 / smoothness, "alpha": 1 / (1 + omega)}
+        if problem.convexity <= 0:
+            raise InputError(
+                "the theory of lead needs strong convexity, but μ = 0 here: give gamma, eta and alpha, or take "
+                "practical step sizes"
+            )
         eta = 2 / (problem.convexity + smoothness)
         bend = problem.convexity * eta * (2 - problem.convexity * eta)
         gamma = 0.5 * min(2 / ((3 * omega + 1) * largest), 2 * bend / ((2 - bend) * omega * largest))

@@ -4,7 +4,8 @@
     x⁺ = v - ½Wv
 
 where x⁻ is the iterate before, and v⁰ = x⁰ - η∇F(x⁰). Li, Shi and Yan, "A decentralized proximal-gradient method with
-network independent step-sizes and separated convergence rates" (2019). LEAD compresses it.
+network independent step-sizes and separated convergence rates" (2019), where a first step x¹ = x⁰ - η∇F(x⁰) is not
+mixed: our x⁰ is their x¹. LEAD compresses it.
 """
 
 from typing import NamedTuple

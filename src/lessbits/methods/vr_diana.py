@@ -4,11 +4,8 @@
                      q_i = Q(g_i - h_i), and from there on as in `diana.py`
 
 Horváth, Kovalev, Mishchenko, Stich and Richtárik, "Stochastic distributed learning with gradient quantization and
-variance reduction" (2019), in its loopless SVRG variant.
+variance reduction" (2019), in its loopless SVRG variant; there one coin falls for all workers, here one for each.
 """
-
-from dataclasses import replace
-from typing import Any, Self
 
 from lessbits.methods.diana import Diana
 from lessbits.methods.gradients import Gradients
@@ -24,19 +21,6 @@ class VrDiana(Diana):
 
     name = "vr-diana"
     options = ("D",)
-
-    @classmethod
-    def configure(
-        cls,
-        problem: Problem,
-        network: Network,
-        compressor: Compressor,
-        gradients: Gradients,
-        practical: bool = False,
-        **given: Any,
-    ) -> Self:
-        """Gradients are those of option D."""
-        return super().configure(problem, network, compressor, replace(gradients, option="D"), practical, **given)
 
     @classmethod
     def suggest(

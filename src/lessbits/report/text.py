@@ -6,6 +6,8 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from lessbits.engines.trace import Trace
@@ -230,3 +232,14 @@ def tuning_report(found: dict[str, Any]) -> None:
         console.print(f"Note: {note}.")
     flags = " ".join(f"--{name} {found['best'][name]:.6g}" for name in names)
     console.print(f"Take {flags}" + (f", or run {found['saved']}/best.toml." if "saved" in found else "."))
+
+
+def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) -> None:
+    """Say what a reproduction found."""
+    console = Console(highlight=False)
+    console.print(f"[bold]{name}[/bold]")
+    for heading, lines in findings.items():
+        console.print(f"  {heading}:")
+        for line in lines:
+            console.print(Padding(f"- {escape(line)}", (0, 0, 0, 2), expand=False))
+    console.print(f"Summary, data and plots: {folder}/summary.md")

@@ -37,19 +37,20 @@ def lattice(number: int, per_decade: int) -> float:
     return float(f"{10 ** (number / per_decade):.6g}")
 
 
-def extended(values: list[float], side: int, per_decade: int) -> list[float]:
-    """Add values beyond an edge: on the lattice if the edge is, else in the ratio of the last two there.
+def extended(values: list[float], side: int) -> list[float]:
+    """Add values beyond an edge, in the ratio of the last two there, and on their lattice 10^(j/k) if they are on one.
 
-    >>> extended([1.0, 2.0, 4.0], 1, 10)
+    >>> extended([1.0, 2.0, 4.0], 1)
     [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
     """
     positive = [value for value in values if value > 0]
     edge = positive[-1] if side > 0 else positive[0]
+    inner = edge / 10**side if len(positive) == 1 else positive[-2] if side > 0 else positive[1]
+    ratio = edge / inner
+    per_decade = max(1, round(1 / abs(np.log10(ratio))))
     number = round(np.log10(edge) * per_decade)
-    if edge == lattice(number, per_decade):
+    if edge == lattice(number, per_decade) and np.isclose(ratio, 10 ** (side / per_decade), rtol=1e-4):
         beyond = [lattice(number + side * count, per_decade) for count in range(1, GROWTH + 1)]
     else:
-        inner = 0.0 if len(positive) == 1 else positive[-2] if side > 0 else positive[1]
-        ratio = edge / inner if inner else 10.0**side
         beyond = [edge * ratio**count for count in range(1, GROWTH + 1)]
     return sorted({*values, *beyond})

@@ -123,9 +123,7 @@ def tune(
     axes = make_axes(method, grid or dict.fromkeys(method.step_size_names[:1]), per_decade)
     budget = Budget(iterations, epochs, bits, until, goal)
     records = Records(out, fingerprint(problem, network, _unswept(method, axes), budget, record_every))
-    search = _Search(
-        problem, network, method, axes, budget, aim, tuple(seeds), margin, record_every, per_decade, records, progress
-    )
+    search = _Search(problem, network, method, axes, budget, aim, tuple(seeds), margin, record_every, records, progress)
     return search.run(grow, width)
 
 
@@ -145,7 +143,6 @@ class _Search:
     seeds: tuple[int, ...]
     margin: float
     record_every: int | None
-    per_decade: int
     records: Records
     progress: Callable[[str], None] | None
 
@@ -172,7 +169,7 @@ class _Search:
 
     def _grow(self, name: str, side: int, best: Mapping[str, float]) -> list[dict[str, float]]:
         """Return candidates beyond an edge, near the best in the other directions, and remember the new values."""
-        longer = extended(self.axes[name], side, self.per_decade)
+        longer = extended(self.axes[name], side)
         ranges = {}
         for other, values in self.axes.items():
             at = values.index(best[other])

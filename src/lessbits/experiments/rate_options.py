@@ -1,0 +1,124 @@
+"""The claims of the paper's Table 2: options A, B and D are linear, C is linear down to a floor that grows with η."""
+
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.engines.simulate import simulate
+from lessbits.experiments.rate_methods import curve
+from lessbits.experiments.rate_slopes import exponent, ridge, weak_ring
+from lessbits.experiments.results import Results, Row
+from lessbits.methods.base import Start
+from lessbits.methods.primal_dual import PrimalDual
+from lessbits.quantizers import Quantizer, make_quantizer
+from lessbits.stepsizes import theory_setting
+from lessbits.theory import Setting, noise_floor, rate, step_sizes
+
+NODES, DIM, CONDITION = 8, 8, 3.0
+QUANTIZER = "rand-4"
+TARGET = 1e-14
+MOST_ITERATIONS = 400_000
+FAR = 100.0  # the scale of the starts, so that option C has a way to go before it meets its floor
+HALVINGS = (0, 1, 2, 3, 4)  # of option C's largest step size, 1/(2L)
+
+
+def _method(option: str, eta_factor: float = 1.0) -> tuple[PrimalDual, Setting]:
+    """Make Algorithm 1 at theory's step sizes, but for η; return what the theorems depend on too."""
+    quantizer = make_quantizer(QUANTIZER, DIM)
+    assert isinstance(quantizer, Quantizer)
+    setting = theory_setting(ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0), quantizer, option)
+    sizes = step_sizes(option, setting)
+    return PrimalDual.make(quantizer, sizes.theta, sizes.eta * eta_factor, sizes.alpha, option=option), setting
+
+
+def _option_cell(option: str, most: int) -> Row:
+    problem, network = ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0)
+    method, setting = _method(option)
+    random = np.random.default_rng(0)
+    x, z = (FAR * random.normal(size=(NODES, DIM)) for _ in range(2))
+    trace = simulate(problem, network, method, most, until=TARGET, record_every=1, start=Start(x=x, z=z - z.mean(0)))
+    half = len(trace) // 2
+    tail = float(trace["error"][half:].mean()) if option == "C" else 0.0
+    falling = int(np.argmax(trace["error"] <= max(100 * tail, TARGET))) or len(trace)
+    slope = np.polyfit(trace["iteration"][:falling], np.log(trace["error"][:falling]), 1)[0]
+    return {
+        "option": option,
+        "eta": method.eta,
+        "theta": method.theta,
+        "rate_theory": rate(option, setting, method.eta),
+        "rate_error": -float(slope),
+        "iterations": int(trace["iteration"][-1]),
+        "error_first": float(trace["error"][0]),
+        "error_last": tail or float(trace["error"][-1]),
+        "converged": trace.converged,
+        "curve": curve(trace),
+    }
+
+
+def _floor_cell(factor: float, iterations: int, seeds: int) -> Row:
+    """Start at the solution, and see how far option C's noise drives the iterates away."""
+    problem, network = ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0)
+    method, setting = _method("C", factor)
+    solution = jnp.broadcast_to(jnp.asarray(problem.solution), (NODES, DIM))
+    start = Start(x=solution, z=problem.gradient(solution), h=solution)
+    errors = []
+    for seed in range(seeds):
+        trace = simulate(problem, network, method, iterations, seed=seed, record_every=20, start=start)
+        errors.append(float(trace["error"][len(trace) // 2 :].mean()))
+    return {
+        "eta": method.eta,
+        "floor_measured": float(np.mean(errors)),
+        "floor_spread": float(np.std(errors)),
+        "floor_theory": noise_floor(setting, method.eta),
+        "noise": setting.noise,
+    }
+
+
+def table_two(results: Results) -> tuple[list[Row], list[Row]]:
+    """Return a row for each option with its curve, and option C's floors."""
+    most, seeds = (20_000, 1) if results.quick else (MOST_ITERATIONS, 3)
+    setting = {"nodes": NODES, "dim": DIM, "condition": CONDITION, "quantizer": QUANTIZER}
+    rows = []
+    for option in "ABCD":
+        length = min(most, 40_000) if option == "C" else MOST_ITERATIONS
+        inputs = {**setting, "option": option, "most": length, "target": TARGET}
+        rows.append(results.cell(f"rates table 2 {option} {length}", inputs, partial(_option_cell, option, length)))
+    floors = []
+    for halvings in HALVINGS[:3] if results.quick else HALVINGS:
+        inputs = {**setting, "halvings": halvings, "iterations": most, "seeds": seeds}
+        found = results.cell(f"rates floor {halvings} {most}", inputs, partial(_floor_cell, 0.5**halvings, most, seeds))
+        floors.append({**found, "share": found["floor_measured"] / found["floor_theory"]})
+    results.table("table2", [{name: value for name, value in row.items() if name != "curve"} for row in rows])
+    results.table("table2_floor", floors)
+    _claims(results, rows, floors)
+    return rows, floors
+
+
+def _claims(results: Results, rows: list[Row], floors: list[Row]) -> None:
+    for row in rows:
+        if row["option"] != "C":
+            results.claim(
+                row["converged"],
+                f"Option {row['option']} is linear at theory's step sizes with {QUANTIZER} messages: from an error of "
+                f"{row['error_first']:.1e} to {row['error_last']:.1e} in {row['iterations']} iterations.",
+            )
+    stopped = next(row for row in rows if row["option"] == "C")
+    largest = floors[0]
+    results.claim(
+        not stopped["converged"]
+        and stopped["error_last"] <= largest["floor_theory"]
+        and stopped["rate_error"] >= stopped["rate_theory"],
+        f"Option C is linear to a floor: from {stopped['error_first']:.1e} at {stopped['rate_error']:.2g} an iteration "
+        f"(proven: {stopped['rate_theory']:.2g}) to an error of {stopped['error_last']:.2g} on average, below the "
+        f"bound 4η²σ²/ρ_C = {largest['floor_theory']:.3g}.",
+    )
+    etas = [row["eta"] for row in floors]
+    measured = exponent(etas, [row["floor_measured"] for row in floors])
+    proven = exponent(etas, [row["floor_theory"] for row in floors])
+    results.claim(
+        abs(measured - proven) <= 0.2 and all(row["share"] <= 1 for row in floors),
+        f"Option C's floor scales with η as the theorem says: as η^{measured:.2f} over a factor "
+        f"{max(etas) / min(etas):.0f} in η (bound: η^{proven:.2f}), at {min(row['share'] for row in floors):.2g} to "
+        f"{max(row['share'] for row in floors):.2g} of the bound.",
+    )

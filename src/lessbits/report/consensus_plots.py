@@ -1,0 +1,85 @@
+"""Plots of the paper's consensus experiments."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lessbits.report.plots import COLOURS, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot_figure_1(rows: list[dict[str, Any]]) -> "Figure":
+    """Draw iterations over ω, a panel for each network."""
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    figure, axes = new_figure(1, len(networks), share_y=False)
+    for axis, network in zip(axes[0], networks, strict=True):
+        mine = [row for row in rows if row["network"] == network and row["reached"]]
+        exact = [row for row in mine if row["quantizer"] == "exact"]
+        for row in exact:
+            axis.axhline(row["iterations"], color="0.4", linestyle=":", label="exact")
+        for family, colour, marker in (("dit", COLOURS[0], "o"), ("rand", COLOURS[1], "s")):
+            members = sorted(
+                (row for row in mine if row["quantizer"].startswith(family)), key=lambda row: float(row["omega"])
+            )
+            axis.plot(
+                [row["omega"] for row in members],
+                [row["iterations"] for row in members],
+                color=colour,
+                marker=marker,
+                label=f"{family}-k",
+            )
+            for row in members:
+                if row["omega"] > 0.1:
+                    axis.annotate(
+                        row["quantizer"].split("-")[1],
+                        (row["omega"], row["iterations"]),
+                        textcoords="offset points",
+                        xytext=(0, 6 if family == "dit" else -13),
+                        ha="center",
+                        fontsize=7,
+                        color=colour,
+                    )
+        axis.set(
+            xscale="log",
+            yscale="log",
+            title=network,
+            xlabel="ω of the quantizer (numbers: k)",
+            ylabel="iterations to error 1e-3",
+        )
+        if exact:
+            low, high = axis.get_ylim()
+            axis.set_ylim(min(low, exact[0]["iterations"] / 2), max(high, 2 * exact[0]["iterations"]))
+        axis.legend(fontsize=8)
+    return figure
+
+
+def plot_curves(
+    curves: Mapping[str, Mapping[str, list[float]]],
+    panels: Mapping[str, str],
+    ylabel: str,
+    titles: list[str] | None = None,
+    limits: Mapping[str, tuple[float, float]] | None = None,
+    log_x: tuple[str, ...] = (),
+) -> "Figure":
+    """Draw the error of each run over each of the columns in `panels`, which are given with their labels."""
+    figure, axes = new_figure(1, len(panels))
+    for axis, (column, label) in zip(axes[0], panels.items(), strict=True):
+        for number, (name, curve) in enumerate(curves.items()):
+            axis.plot(
+                curve[column],
+                curve["value"],
+                color=COLOURS[number % len(COLOURS)],
+                linestyle=("-", "--", ":", "-.")[number // len(COLOURS) % 4],
+                linewidth=1.4,
+                label=name,
+            )
+        axis.set(yscale="log", xlabel=label, ylabel=ylabel)
+        if column in log_x:
+            axis.set_xscale("log")
+        if limits and column in limits:
+            axis.set_xlim(*limits[column])
+    axes[0][-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    for axis, title in zip(axes[0], titles or [], strict=False):
+        axis.set_title(title, fontsize=10)
+    return figure
