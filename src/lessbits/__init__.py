@@ -18,6 +18,7 @@ from lessbits.version import __version__
 _HOME = {
     "AtcTracking": "methods",
     "Baseline": "methods",
+    "BroadcastMessages": "methods.messages",
     "Choco": "methods",
     "Composition": "quantizers",
     "Compressor": "quantizers",
@@ -28,10 +29,12 @@ _HOME = {
     "Diana": "methods",
     "Dither": "quantizers",
     "Exact": "quantizers",
+    "ExactMessages": "methods.messages",
     "Extra": "methods",
     "GradientTracking": "methods",
     "Gradients": "methods.gradients",
     "GtSvrg": "methods",
+    "IndependentMessages": "methods.messages",
     "InputError": "errors",
     "Lead": "methods",
     "LeastSquares": "problems",
@@ -124,7 +127,7 @@ if TYPE_CHECKING:
     )
     from lessbits.methods.base import Message, Method, Start
     from lessbits.methods.gradients import Gradients
-    from lessbits.methods.messages import disagreements, share
+    from lessbits.methods.messages import BroadcastMessages, ExactMessages, IndependentMessages, disagreements, share
     from lessbits.networks import Network, make_network
     from lessbits.networks.local import LocalNetwork
     from lessbits.problems import (

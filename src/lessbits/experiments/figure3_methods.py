@@ -24,6 +24,8 @@ class Entrant:
         return {name: grid_values(*limits) for name, limits in self.ranges.items()}
 
 
+LEAD: dict[str, Range] = {"gamma": (0.01, 1.0, 2), "alpha": (0.1, 0.316, 2)}  # its proven α is far too small to be fair
+
 FULL_BATCH = (
     Entrant("D-GD", "dgd", "B", "exact", {"eta": (1.0, 100.0, 3)}, in_paper=True),
     Entrant("Choco, dit-3", "choco", "B", "dit-3", {"gamma": (0.1, 1.0, 2), "eta": (1.0, 46.0, 3)}, in_paper=True),
@@ -38,7 +40,7 @@ FULL_BATCH = (
     Entrant("tracking (DIGing)", "gradient-tracking", "B", "exact", {"eta": (0.1, 10.0, 3)}),
     Entrant("tracking (ATC)", "gradient-tracking-atc", "B", "exact", {"eta": (0.1, 46.0, 3)}),
     Entrant("NIDS", "nids", "B", "exact", {"eta": (1.0, 46.0, 3)}),
-    Entrant("LEAD, dit-3", "lead", "B", "dit-3", {"gamma": (0.1, 3.16, 2), "eta": (4.64, 46.0, 3)}),
+    Entrant("LEAD, dit-3", "lead", "B", "dit-3", {**LEAD, "eta": (4.64, 46.0, 3)}),
     Entrant("SSDA", "ssda", "B", "exact"),
     Entrant("MSDA", "msda", "B", "exact"),
     Entrant("DIANA on a star, dit-3", "diana", "B", "dit-3", {"eta": (1.0, 46.0, 3)}, network="star"),
@@ -73,8 +75,8 @@ STOCHASTIC = (
         in_paper=True,
     ),
     Entrant("GT-SVRG", "gt-svrg", "D", "exact", {"eta": (0.01, 0.464, 3)}),
-    Entrant("LEAD with option C, dit-3", "lead", "C", "dit-3", {"gamma": (0.1, 1.0, 2), "eta": (0.0215, 0.464, 3)}),
-    Entrant("LEAD with option D, dit-3", "lead", "D", "dit-3", {"gamma": (0.1, 1.0, 2), "eta": (0.0464, 1.0, 3)}),
+    Entrant("LEAD with option C, dit-3", "lead", "C", "dit-3", {**LEAD, "eta": (0.0464, 0.464, 3)}),
+    Entrant("LEAD with option D, dit-3", "lead", "D", "dit-3", {**LEAD, "eta": (0.1, 1.0, 3)}),
     Entrant("NIDS with option D", "nids", "D", "exact", {"eta": (0.0464, 1.0, 3)}),
     Entrant("VR-DIANA on a star, dit-3", "vr-diana", "D", "dit-3", {"eta": (0.0464, 2.15, 3)}, network="star"),
 )

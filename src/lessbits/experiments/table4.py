@@ -93,7 +93,7 @@ def fig2(results: Results) -> None:
                 continue
             curve = results.cell(
                 f"figure 2, {_nodes(results)} nodes, {network}, {method}, {quantizer}",
-                {"nodes": _nodes(results), "dim": _dim(results), "sizes": paper, "version": 1},
+                {"nodes": _nodes(results), "dim": _dim(results), "sizes": paper, "version": 2},
                 partial(_curve, results, network, method, quantizer, paper),
             )
             curves[f"{NAMES[method]}, {quantizer}"] = curve
@@ -120,7 +120,9 @@ def fig2(results: Results) -> None:
                 )
         curve_rows += curve_table({"network": network}, curves)
         panels = {"iteration": "iterations", "bits_per_link": "bits per link (nominal)"}
-        figure = plot_curves(curves, panels, "mean of ‖x_i - x̄‖²", [f"{network} of {_nodes(results)} nodes"] * 2)
+        figure = plot_curves(
+            curves, panels, "mean of ‖x_i - x̄‖²", [f"{network} of {_nodes(results)} nodes"] * 2, log_x=tuple(panels)
+        )
         results.figure(f"fig2-{network}", figure)
     results.table("fig2", rows)
     results.table("fig2-curves", curve_rows)
