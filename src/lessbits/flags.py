@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from lessbits.errors import InputError
+from lessbits.plain import plain
 from lessbits.settings import Settings
 
 
@@ -119,19 +120,10 @@ def check_folder(out: Path | None) -> None:
 
 def show(result: dict[str, Any], json_file: str | None, text: Callable[[], None]) -> None:
     """Write the result as JSON where --json says, and print it in words unless JSON was printed."""
-    content = json.dumps(_finite(result), indent=2, allow_nan=False)  # in ASCII, whatever the terminal speaks
+    content = json.dumps(plain(result), indent=2, allow_nan=False)  # in ASCII, whatever the terminal speaks
     if json_file == "-":
         print(content)
         return
     if json_file is not None:
         Path(json_file).write_text(content + "\n", encoding="utf-8")
     text()
-
-
-def _finite(value: Any) -> Any:
-    """Replace what JSON has no word for, NaN and infinity, by null."""
-    if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value

@@ -88,7 +88,9 @@ class Settings(BaseModel):
         "dit-4, or exact for methods that send vectors as they are",
     )
     stepsizes: Literal["theory", "practical"] = _setting(
-        "theory", "Method", "how step sizes that are not given are chosen: theory (proven) or practical (larger, tried)"
+        "theory",
+        "Method",
+        "how step sizes that are not given are chosen: theory (proven, mostly) or practical (larger, and tried first)",
     )
     theta: float | None = _setting(
         None, "Method", "step size θ of the dual variable (primal-dual, ssda, msda)", "see --stepsizes", gt=0

@@ -8,6 +8,7 @@ from typing import Any
 
 from lessbits.errors import InputError
 from lessbits.experiment import build
+from lessbits.plain import plain, write_whole
 from lessbits.settings import Settings
 from lessbits.tuning import tune
 
@@ -30,7 +31,12 @@ def tune_settings(
             raise InputError(f"{name} is {given:g}, but a budget must be above 0")
     if not 1 <= seeds <= 1000:
         raise InputError(f"seeds is {seeds}, but it must be from 1 to 1000")
-    grid = dict(_read(word) for word in search)
+    grid: dict[str, list[float] | None] = {}
+    for word in search:
+        name, values = _read(word)
+        if name in grid:
+            raise InputError(f"{name} is searched twice: name all its values in one --search")
+        grid[name] = values
     # A step size that is searched need not be chosen first, unless its grid is laid around it.
     known = {name: sorted(values)[len(values) // 2] for name, values in grid.items() if values}
     experiment = build(settings.updated(**{name: value for name, value in known.items() if value > 0}))
@@ -43,7 +49,8 @@ def tune_settings(
         aim=aim,
         until=settings.until,
         goal=settings.goal,
-        iterations=settings.iterations,
+        # A budget of epochs or bits is not to be cut short by a default.
+        iterations=settings.iterations if "iterations" in settings.model_fields_set else None,
         epochs=epochs,
         bits=bits,
         seeds=range(settings.seed, settings.seed + seeds),
@@ -86,5 +93,5 @@ def _save(out: Path, result: dict[str, Any], best: Settings) -> None:
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    (out / "ranking.json").write_text(json.dumps(result, indent=1, default=str) + "\n", encoding="utf-8")
-    (out / "best.toml").write_text(best.to_toml(), encoding="utf-8")
+    write_whole(out / "ranking.json", json.dumps(plain(result), indent=1, allow_nan=False) + "\n")
+    write_whole(out / "best.toml", best.to_toml())

@@ -31,12 +31,12 @@ def check_start(start: Start | None, problem: Problem) -> Start:
 
 def check_goal(goal: str, until: float | None, first: dict[str, jax.Array], target: Target) -> None:
     """Refuse a goal that the run could not tell."""
-    if until is None or goal != "suboptimality":
+    if goal != "suboptimality":
         return
     rounding = 4 * float(jnp.abs(target.optimum) * jnp.finfo(target.optimum.dtype).eps)
     if not np.isfinite(float(first[goal])):
         raise InputError("the suboptimality of this problem is not known: give it a loss, or take the goal error")
-    if until < rounding:
+    if until is not None and until < rounding:
         raise InputError(
             f"until is {until:g}, but here a suboptimality below {rounding:.1g} is rounding: take the goal error"
         )

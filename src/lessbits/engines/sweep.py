@@ -1,12 +1,13 @@
 """Many runs of one method at once, that differ in step sizes alone: the engine of tuning.
 
-Runs are lanes of one compiled program (`vmap`), in batches that fit memory; batches run side by side on a CPU's cores.
-All lanes of a batch are at the same iteration with the same seed, so they share their random numbers and option D's
-coins. Lanes that are done, have diverged or can no longer win leave: when half of a batch has left, the rest moves
-together.
+On a GPU, runs are lanes of one compiled program (`vmap`), in batches that fit memory. On a CPU batching does not pay:
+each run is a batch of its own, and as many as there are cores, and memory for, run side by side. All lanes of a batch
+are at the same iteration with the same seed, so they share their random numbers and option D's coins. Lanes that are
+done, have diverged or can no longer win leave: when half of a batch has left, the rest moves together.
 """
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
 WIDEST = 128  # lanes of a batch on a GPU
+MOST_WORKERS = 16
 SHARE_OF_MEMORY = 0.25
 CPU_MEMORY = 2**31  # bytes that batches on a CPU may take in all
 
@@ -82,18 +84,26 @@ def sweep(
     memory = _lane_bytes(arena, problem, network)
     width = width or default_width(len(configurations), memory)
     batches = [configurations[at : at + width] for at in range(0, len(configurations), width)]
-    workers = default_workers() if width == 1 else 1
+    workers = default_workers(memory)
+    stop = threading.Event()
 
     def run(batch: Sequence[Sizes]) -> list[Outcome]:
-        return _Batch(arena, problem, network, budget, names, list(batch), seed, limit, finished).run()
+        return _Batch(arena, problem, network, budget, names, list(batch), seed, limit, finished, stop).run()
 
     with ThreadPoolExecutor(workers) as pool:
-        return [outcome for outcomes in pool.map(run, batches) for outcome in outcomes]
+        try:
+            return [outcome for outcomes in pool.map(run, batches) for outcome in outcomes]
+        except BaseException:  # an interrupt must not wait for runs that take minutes
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
-def default_workers() -> int:
-    """Batches side by side: one a core."""
-    return min(16, os.cpu_count() or 1)
+def default_workers(lane_bytes: int) -> int:
+    """Batches side by side: on a CPU, whose batches have one lane, one a core as far as memory goes; else one."""
+    if jax.default_backend() != "cpu":
+        return 1
+    return max(1, min(MOST_WORKERS, os.cpu_count() or 1, CPU_MEMORY // max(lane_bytes, 1)))
 
 
 def default_width(lanes: int, lane_bytes: int) -> int:
@@ -126,7 +136,9 @@ class _Batch:
         seed: int,
         limit: Callable[[], int] | None,
         finished: Callable[[Outcome], None] | None,
+        stop: threading.Event,
     ) -> None:
+        self.stop = stop
         self.budget, self.configurations, self.seed = budget, configurations, seed
         self.limit, self.finished = limit or (lambda: budget.iterations), finished
         self.samples, self.links = problem.samples, network.links
@@ -151,7 +163,7 @@ class _Batch:
     def run(self) -> list[Outcome]:
         """Step until every lane has an outcome."""
         most = 1
-        while len(self.outcomes) < len(self.configurations):
+        while len(self.outcomes) < len(self.configurations) and not self.stop.is_set():
             self._gather()
             last = max(1, min(self.limit(), self.budget.iterations))
             before = int(self.flight.iteration)
@@ -166,7 +178,7 @@ class _Batch:
             self._look(before)
             speed = int(self.flight.records) / max(seconds, 1e-6)
             most = int(np.clip(speed * SECONDS_A_CHUNK, 1, min(4 * most, RECORDS_AT_ONCE)))
-        return [self.outcomes[number] for number in range(len(self.configurations))]
+        return [self.outcomes[number] for number in range(len(self.configurations)) if number in self.outcomes]
 
     def _look(self, before: int) -> None:
         """Find the lanes that ended, and where."""

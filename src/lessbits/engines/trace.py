@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lessbits.errors import InputError, check_name
+from lessbits.plain import write_whole
 
 if TYPE_CHECKING:
     import pandas
@@ -112,10 +113,7 @@ class Trace:
         # safetensors sorts its arrays: the order of the columns is kept apart.
         metadata = {"format": FORMAT, "columns": json.dumps(list(self.columns)), "ending": json.dumps(ending)}
         content = save({**arrays, "x": np.ascontiguousarray(self.x)}, metadata)
-        path = Path(path)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_bytes(content)
-        partial.replace(path)
+        write_whole(Path(path), content)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Trace":

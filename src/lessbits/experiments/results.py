@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
+
+from lessbits.plain import plain, write_whole
 from lessbits.version import __version__
 
 if TYPE_CHECKING:
@@ -45,8 +47,8 @@ class Results:
     def cell(self, key: str, inputs: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """Return what an earlier run found for the same inputs, or compute it and keep it.
 
-        Inputs are everything that the result depends on; if they change, the cell is computed again. Experiments whose
-        folders lie side by side share their cells.
+        Inputs are what the result depends on; if they or the precision change, the cell is computed again. Experiments
+        whose folders lie side by side share their cells.
         """
         path, digest = self._place(key, inputs)
         kept = self.kept(key, inputs)
@@ -63,11 +65,15 @@ class Results:
         path, digest = self._place(key, inputs)
         if not path.is_file():
             return None
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:  # damaged
+            return None
         return kept["result"] if kept.get("inputs") == digest else None
 
     def _place(self, key: str, inputs: Mapping[str, Any]) -> tuple[Path, str]:
-        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        everything = {**inputs, "precision": str(jnp.result_type(float))}
+        digest = hashlib.sha256(json.dumps(everything, sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.folder.parent / "cells" / f"{re.sub(r'[^A-Za-z0-9.]+', '-', key).strip('-')}.json", digest
 
     def claim(self, holds: bool, text: str) -> None:
@@ -137,21 +143,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def plain(value: Any) -> Any:
-    """Return the value as JSON can hold it: NumPy's numbers as Python's, NaN and infinity as null."""
-    if isinstance(value, dict):
-        return {str(name): plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file complete or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -136,9 +136,10 @@ def _explain(row: Row) -> str:
             f"{where}: the paper has a dash, but θ = {row['theta']:.3g} converges in {row['iterations']:,} iterations; "
             "it may not have run that long."
         )
+    there = row["near"].get(f"{row['paper_theta']:.3g}")
     return (
-        f"{where}: our best θ is {row['theta']:.3g}, the paper's {row['paper_theta']:g}. Iterations by θ: {near}; the "
-        "paper's θ is one step of the grid further, where our runs diverge or need more."
+        f"{where}: our best θ is {row['theta']:.3g}, the paper's {row['paper_theta']:g}, where we need "
+        f"{'more than 1.3 times as many' if there is None else format(there, ',.0f')} iterations. By θ: {near}."
     )
 
 

@@ -1,5 +1,6 @@
 """Figure 3 and Table 5: logistic regression on w1a and w8a, ring of 16 nodes, samples sorted by label."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ NODES, FEATURES = 16, 300
 EPOCHS = {"full batch": 200, "batch size 1": 300}
 LONGER = {"full batch": 5, "batch size 1": 1}  # times the epochs, for the plot over bits
 ENTRANTS = {"full batch": FULL_BATCH, "batch size 1": STOCHASTIC}
+PAR = 2.5  # a factor that still counts as equal
 # In quick form: fewer epochs, one value where the full form searches ten, and only the paper's methods.
 QUICK_EPOCHS = {"full batch": 30, "batch size 1": 2}
 
@@ -50,11 +52,15 @@ class Case:
         parts = split_samples(samples, NODES, "sorted")
         self._problem = Logistic.from_samples(samples, parts, samples.binary_labels(), None)
 
+    @property
+    def borrows(self) -> bool:
+        """w8a at batch size one takes 930 000 iterations a run, and starts from the parameters of w1a."""
+        return (self.data, self.gradients) == ("w8a", "batch size 1")
+
     def tuned(self, entrant: Entrant) -> dict[str, Any]:
         """Return the best step sizes after the epochs, and the data set that they were tuned on.
 
-        w8a at batch size one takes 930 000 iterations a run: it is tuned on a GPU, around the best of w1a, or else
-        takes the parameters of w1a.
+        What `borrows` is tuned on a GPU, around the best of w1a, or else takes the parameters of w1a.
         """
         key = f"table 5, {self.epochs} epochs, {self.data}, {self.gradients}, {entrant.label}"
         inputs = {
@@ -62,15 +68,14 @@ class Case:
             "data": self.data,
             "ranges": entrant.ranges,
             "quick": self.results.quick,
-            "v": 1,
+            "v": 2 if self.gradients == "batch size 1" else 1,
         }
-        if (self.data, self.gradients) != ("w8a", "batch size 1"):
+        if not self.borrows:
             return {**self.results.cell(key, inputs, partial(self._tune, entrant, entrant.grid())), "on": self.data}
         smaller = Case(self.results, "w1a", self.gradients).tuned(entrant)
         if not entrant.ranges:
             return smaller
         around = {name: grid_around(smaller["sizes"][name], entrant.ranges[name][2]) for name in entrant.ranges}
-        inputs["around"] = around
         if jax.default_backend() == "cpu" and self.results.kept(key, inputs) is None:
             return smaller
         return {**self.results.cell(key, inputs, partial(self._tune, entrant, around)), "on": self.data}
@@ -90,7 +95,6 @@ class Case:
             grid,
             aim="value",
             goal="suboptimality",
-            iterations=10**8 if self.gradients == "batch size 1" else 4 * self.epochs,
             epochs=self.epochs,
             grow=not self.results.quick,
         )
@@ -135,7 +139,7 @@ class Case:
 
 def cases(results: Results, sets: tuple[str, ...]) -> list[Case]:
     """Return the cases whose data are here, and tell how to get the others."""
-    found = []
+    found: list[Case] = []
     for data in sets:
         of_data = [Case(results, data, gradients) for gradients in EPOCHS]
         try:
@@ -147,7 +151,10 @@ def cases(results: Results, sets: tuple[str, ...]) -> list[Case]:
             continue
         for case in of_data:
             case.take(samples)
-        found += of_data
+            if case.borrows and not any(one.data == "w1a" for one in found):
+                results.missing.append(f"{data}, {case.gradients}: its parameters come from w1a, which is missing")
+            else:
+                found.append(case)
     return found
 
 
@@ -234,7 +241,10 @@ def fig3(results: Results) -> None:
     results.table("fig3", rows)
     results.table("fig3-curves", curve_rows)
     text = (
-        "Methods are ranked by f(x̄) - f* after the epochs. DIANA needs a star, so its rows are of another network. "
+        "Methods are tuned and ranked by f(x̄) - f* after the epochs, with step sizes that do not decrease, as the "
+        "paper's do not; no node holds x̄, and `error` is the mean of ‖x_i - x*‖². SSDA and MSDA have their proven "
+        "step sizes, and each of their dual gradients counts as one epoch, though a Newton solve costs more. DIANA "
+        "needs a star, so its rows are of another network. "
         "w8a at batch size one takes 930 000 iterations a run: where it says so, parameters were tuned on it on a GPU, "
         "else those of w1a are taken.\n\n"
     )
@@ -242,25 +252,35 @@ def fig3(results: Results) -> None:
 
 
 def _claims(results: Results, case: Case, rows: list[Row]) -> None:
-    value = {row["method"]: row["suboptimality"] for row in rows}
+    """Hold our options against the paper's other methods, by f(x̄) - f* and by the mean of ‖x_i - x*‖²."""
     where = f"{case.data}, {case.gradients}, {case.epochs} epochs"
+    metrics = {"suboptimality": "f(x̄) - f*", "error": "mean of ‖x_i - x*‖²"}
+    values = {
+        metric: {row["method"]: math.inf if row[metric] is None else row[metric] for row in rows} for metric in metrics
+    }
     if case.gradients == "full batch":
         ours = ("option B", "option B, dit-3")
         others: tuple[str, ...] = ("D-GD", "Choco, dit-3", "QDGD, dit-3")
     else:
         ours = ("option D", "option D, dit-3")
-        others = ("D-SGD", "Choco-SGD, dit-3", "QDGD, dit-3", "option C, dit-3")
-        results.claim(
-            0.4 <= value["option C, dit-3"] / value["Choco-SGD, dit-3"] <= 2.5,
-            f"{where}: option C with dit-3 is on a par with Choco-SGD: {value['option C, dit-3']:.2e} and "
-            f"{value['Choco-SGD, dit-3']:.2e}.",
-        )
-    best = min(value[name] for name in others)
-    for name in ours:
-        results.claim(
-            value[name] < best,
-            f"{where}: {name} ends at {value[name]:.2e}, the best of {', '.join(others)} at {best:.2e}.",
-        )
+        others = ("D-SGD", "Choco-SGD, dit-3", "QDGD, dit-3", "option C", "option C, dit-3")
+    for metric, words in metrics.items():
+        value = values[metric]
+        best = min(others, key=lambda name: float(value[name]))
+        for name in ours:
+            results.claim(
+                value[name] < value[best],
+                f"{where}, {words}: {name} ends at {value[name]:.2e}; the best of the paper's others is {best} at "
+                f"{value[best]:.2e}.",
+            )
+        if case.gradients == "batch size 1":
+            ratio = value["option C, dit-3"] / value["Choco-SGD, dit-3"]
+            results.claim(
+                1 / PAR <= ratio <= PAR,
+                f"{where}, {words}: option C with dit-3 is at {value['option C, dit-3']:.2e}, {ratio:.2g} times "
+                f"Choco-SGD ({value['Choco-SGD, dit-3']:.2e}); within a factor {PAR:g} counts as on a par.",
+            )
+    value = values["suboptimality"]
     ranked = sorted(value, key=lambda name: float(value[name]))
     results.notes.append(
         f"{where}: of all our methods the best are {', '.join(f'{name} {value[name]:.1e}' for name in ranked[:4])}."

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from lessbits.errors import InputError
 from lessbits.methods.base import Outbox, Start
 from lessbits.methods.baseline import Baseline, decayed, spectral_gap, start_at
 from lessbits.methods.gradients import Anchor, Gradients
@@ -65,7 +66,12 @@ class Choco(Baseline):
             kept = compressor.delta(problem.dim)
         elif isinstance(compressor, Quantizer):
             kept = alpha = 1 / (1 + compressor.omega(problem.dim))
-        gap, largest = max(spectral_gap(network), 1e-12), network.lambda_max
+        gap, largest = spectral_gap(network), network.lambda_max
+        if gap <= 0 and not practical:
+            raise InputError(
+                f"the theory of choco needs λ_max(W) below 2, but it is {largest:.4g}: take metropolis weights, or "
+                "give gamma"
+            )
         proven = gap**2 * kept / (16 * gap + gap**2 + 4 * largest**2 + 2 * gap * largest**2 - 8 * gap * kept)
         eta = 0.0 if isinstance(problem, Consensus) else 1 / gradients.smoothness(problem)
         return {"gamma": kept if practical else proven, "eta": eta, "alpha": alpha, "decay": 0.0}
@@ -81,6 +87,12 @@ class Choco(Baseline):
     def compressors(self) -> tuple[Compressor, ...]:
         """One compressed difference."""
         return (self.quantizer,)
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """A scale has no meaning for exact messages."""
+        super().check(problem, network)
+        if self.quantizer.lossless and self.alpha != 1:
+            raise InputError(f"alpha is {self.alpha:g}, but exact messages need no scale: leave it out")
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> ChocoState:
         """Any x⁰ and x̂⁰ = h⁰."""

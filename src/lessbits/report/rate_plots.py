@@ -63,9 +63,7 @@ def plot_slopes(rows: list[Row]) -> "Figure":
         _few_ticks(axis)
     axes[0].set_ylabel("iterations for a factor e of the squared error")
     axes[0].plot([], [], color="grey", linestyle="--", label="proven: 1/rate of the theorem")
-    figure.suptitle(
-        "Algorithm 1 at theory's step sizes: measured (solid) never slower than proven (dashed)", fontsize=12
-    )
+    figure.suptitle("Algorithm 1 at theory's step sizes: measured (solid) and proven (dashed)", fontsize=12)
     _legend_below(figure, axes, 4)
     return figure
 
@@ -121,7 +119,7 @@ def plot_options(rows: list[Row], floors: list[Row]) -> "Figure":
         left.plot(iteration, error, color=COLOURS[at], label=f"option {row['option']}")
     most = 1.5 * max(row["iterations"] for row in rows if row["option"] != "C")
     left.set(yscale="log", xlabel="iteration", ylabel="squared error", xlim=(0, most))
-    left.set_title("A, B and D are linear, C down to a floor", fontsize=11)
+    left.set_title("Options A, B, C and D", fontsize=11)
     left.legend(fontsize=9)
     etas = [row["eta"] for row in floors]
     right.plot(etas, [row["floor_measured"] for row in floors], color=COLOURS[2], marker="o", label="measured")
@@ -131,7 +129,7 @@ def plot_options(rows: list[Row], floors: list[Row]) -> "Figure":
     right.set(xscale="log", yscale="log", xlabel="step size η", ylabel="squared error where option C stops")
     _few_ticks(right)
     right.set_xticks(etas, [f"{eta:.2g}" for eta in etas])
-    right.set_title("Option C's floor is proportional to η", fontsize=11)
+    right.set_title("Option C's floor over η", fontsize=11)
     right.legend(fontsize=9, loc="center left")
     return figure
 
@@ -194,6 +192,6 @@ def plot_phase(rows: list[Row]) -> "Figure":
     right.set(
         xscale="log", yscale="log", xlabel="$ω + κ(ρ + ωρ_\\infty)$, with κ = 1", ylabel="iterations to 1e-3, tuned θ"
     )
-    right.set_title("One sum orders all graphs and quantizers (filled: dit-k, open: rand-k)", fontsize=11)
+    right.set_title("All graphs and quantizers (filled: dit-k, open: rand-k)", fontsize=11)
     right.legend(fontsize=8.5, loc="upper left")
     return figure

@@ -1,13 +1,15 @@
 """Step sizes found by search: log grids that are swept together, and grow while the best is at their edge."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lessbits.engines.checks import record_interval
 from lessbits.engines.sweep import Budget, Outcome, sweep
 from lessbits.errors import InputError, check_name
 from lessbits.fingerprint import fingerprint
@@ -19,6 +21,7 @@ from lessbits.tuning.records import Records
 
 AIMS = ("iterations", "bits", "value")
 NEAR = 2  # values on each side of the best in the other directions, where a grid grows
+MOST_ITERATIONS = 10_000  # of a run without a budget
 MOST_GROWTH = 8  # times that a grid grows in each direction
 
 
@@ -84,7 +87,7 @@ def tune(
     aim: str = "iterations",
     until: float | None = None,
     goal: str = "error",
-    iterations: int = 10_000,
+    iterations: int | None = None,
     epochs: float | None = None,
     bits: float | None = None,
     seeds: Sequence[int] = (0,),
@@ -100,9 +103,10 @@ def tune(
 
     `grid` names the step sizes to search and their values; None stands for values 10^(j/per_decade) around the method's
     own. `aim="iterations"` or `"bits"` needs `until`; `aim="value"` takes the lowest `goal` when the iterations, the
-    epochs or the bits a link are spent. A grid grows while its best is at an edge, unless `grow=False`. Runs that have
-    spent `margin` times what the best needed are stopped. With `out`, every outcome is kept there, and a later call
-    with the same problem, network, method and budget takes it from there.
+    epochs or the bits a link are spent (iterations are at most 10 000 unless told otherwise, or as many as the epochs
+    or bits may need). A grid grows while its best is at an edge, unless `grow=False`. Runs that have spent `margin`
+    times what the best needed are stopped. With `out`, every outcome is kept there, and a later call with the same
+    problem, network, method and budget takes it from there.
 
     >>> import lessbits
     >>> problem, network = lessbits.Consensus.random(nodes=10, dim=5), lessbits.make_network("star", nodes=10)
@@ -121,10 +125,21 @@ def tune(
     if not seeds:
         raise InputError("no seed was given: tune with at least one")
     axes = make_axes(method, grid or dict.fromkeys(method.step_size_names[:1]), per_decade)
-    budget = Budget(iterations, epochs, bits, until, goal)
+    needed = _needed(method, problem, epochs, bits)
+    most = iterations or (MOST_ITERATIONS if needed is None else 2 * needed)
+    budget = Budget(most, epochs, bits, until, goal)
+    record_every = record_every or record_interval(method, problem, min(most, needed or most))
     records = Records(out, fingerprint(problem, network, _unswept(method, axes), budget, record_every))
     search = _Search(problem, network, method, axes, budget, aim, tuple(seeds), margin, record_every, records, progress)
     return search.run(grow, width)
+
+
+def _needed(method: Method, problem: Problem, epochs: float | None, bits: float | None) -> int | None:
+    """Return the iterations that spend a budget of epochs or bits, about; None without one."""
+    ends = [] if epochs is None else [epochs / method.passes(problem)]
+    if bits is not None:
+        ends.append(bits / sum(compressor.bits(problem.dim) for compressor in method.compressors))
+    return max(1, math.ceil(min(ends))) if ends else None
 
 
 def _unswept(method: Method, axes: Mapping[str, Any]) -> Method:
@@ -145,21 +160,26 @@ class _Search:
     record_every: int | None
     records: Records
     progress: Callable[[str], None] | None
+    grid: list[dict[str, float]] = field(default_factory=list)  # what has been tried, or is being
 
     def run(self, grow: bool, width: int | None) -> Tuning:
         """Sweep, and grow the grid until its best is inside."""
         notes: list[str] = []
         grown: dict[tuple[str, int], int] = {}
-        grid = [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
+        self.grid = [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
         while True:
-            candidates = self._sweep(grid, width)
+            candidates = self._sweep(width)
+            beside = self._untried_neighbours(candidates[0].sizes)
+            if grow and beside:
+                self.grid += beside
+                continue
             edges = self._edges(candidates)
             more = [edge for edge in edges if grow and grown.get(edge, 0) < MOST_GROWTH]
             if not more:
                 break
             for name, side in more:
                 grown[name, side] = grown.get((name, side), 0) + 1
-                grid += self._grow(name, side, candidates[0].sizes)
+                self.grid += self._grow(name, side, candidates[0].sizes)
         for name, side in edges:
             where = "smallest" if side < 0 else "largest"
             why = "the grid may not grow" if not grow else f"the grid has grown {MOST_GROWTH} times"
@@ -178,10 +198,19 @@ class _Search:
         self.axes[name] = longer
         return [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())]
 
-    def _sweep(self, grid: list[dict[str, float]], width: int | None) -> list[Candidate]:
+    def _untried_neighbours(self, best: Mapping[str, float]) -> list[dict[str, float]]:
+        """Return the candidates next to the best that a grid that grew in patches has left out."""
+        ranges = {}
+        for name, values in self.axes.items():
+            at = values.index(best[name])
+            ranges[name] = values[max(0, at - 1) : at + 2]
+        beside = [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())]
+        return [sizes for sizes in beside if sizes not in self.grid]
+
+    def _sweep(self, width: int | None) -> list[Candidate]:
         """Run what is not known yet, and rank all."""
         for seed in self.seeds:
-            missing = [sizes for sizes in grid if self.records.get(sizes, seed, self._limit(seed)) is None]
+            missing = [sizes for sizes in self.grid if self.records.get(sizes, seed, self._limit(seed)) is None]
             missing.sort(key=self._distance)
             if missing:
                 self._say(f"{len(missing)} runs, seed {seed}")
@@ -198,13 +227,15 @@ class _Search:
                     width,
                 )
         last = {seed: self._limit(seed) for seed in self.seeds}
-        candidates = [Candidate(sizes, [self._final(sizes, seed, last[seed]) for seed in self.seeds]) for sizes in grid]
+        candidates = [
+            Candidate(sizes, [self._final(sizes, seed, last[seed]) for seed in self.seeds]) for sizes in self.grid
+        ]
         return sorted(candidates, key=self._rank)
 
     def _final(self, sizes: dict[str, float], seed: int, limit: int) -> Outcome:
         """Return an outcome as if the limit had been known from the start, so that timing leaves no trace in tables."""
         outcome = self.records.known[self.records.key(sizes, seed)]
-        if outcome.iterations <= limit or outcome.diverged:
+        if outcome.iterations <= limit:
             return outcome
         share = limit / outcome.iterations
         return replace(
@@ -229,11 +260,8 @@ class _Search:
         """Return from which iteration on a run has lost."""
         if self.aim == "value":
             return self.budget.iterations
-        won = [
-            outcome.iterations
-            for (*_, of), outcome in list(self.records.known.items())
-            if of == seed and outcome.reached
-        ]
+        outcomes = [self.records.known.get(self.records.key(sizes, seed)) for sizes in self.grid]
+        won = [outcome.iterations for outcome in outcomes if outcome is not None and outcome.reached]
         return min([self.budget.iterations, *(int(self.margin * count) + 1 for count in won)])
 
     def _rank(self, candidate: Candidate) -> tuple[float, ...]:
