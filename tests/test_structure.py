@@ -11,7 +11,7 @@ SOURCE = Path(lessbits.__file__).parent
 
 # A layer may import itself and what stands before it. Modules named alone are layers of their own.
 LAYERS = [
-    {"version", "errors", "pytrees", "randomness", "summation", "theory", "settings", "fingerprint"},
+    {"version", "errors", "pytrees", "randomness", "summation", "theory", "settings", "fingerprint", "plain"},
     {"problems", "networks", "quantizers"},
     {"methods"},
     {"engines"},

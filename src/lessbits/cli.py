@@ -104,7 +104,8 @@ def tune(
     search: Annotated[
         list[str] | None,
         search_flag(
-            "Step size to search: NAME for values around the one a run would take, or NAME=V1,V2,... for given ones; "
+            "Step size to search: NAME for values around the one a run would take, or NAME=V1,V2,... for given ones "
+            "(with --no-grow for those alone); "
             "may be repeated; default: the method's first.",
             "--search",
         ),
@@ -151,6 +152,9 @@ def tune(
     say = None if quiet else lambda text: print(f"lessbits: {text}", file=sys.stderr, flush=True)
     found = tune_settings(settings, search or [], aim, epochs, bits, per_decade, seeds, grow, out, say)
     show(found, json_file, lambda: tuning_report(found))
+    if found["best"]["ended"] == "diverged":
+        _complain("every run diverged: search smaller step sizes")
+        raise typer.Exit(1)
 
 
 @app.command(

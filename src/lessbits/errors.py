@@ -17,8 +17,9 @@ def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
     names = list(allowed)
     if given in names:
         return given
-    nearest = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    lower = {name.lower(): name for name in names}
+    nearest = difflib.get_close_matches(given.lower(), lower, n=1, cutoff=0.5)
+    hint = f"did you mean {lower[nearest[0]]!r}? " if nearest else ""
     raise InputError(f"unknown {kind} {given!r}: {hint}choose one of {', '.join(names)}")
 
 

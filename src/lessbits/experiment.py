@@ -87,6 +87,11 @@ def build(settings: Settings) -> Experiment:
 
 def _check_method(problem: Problem, settings: Settings) -> None:
     """Refuse what the method cannot do with this problem."""
+    if settings.option in ("A", "B") and settings.batch_size > 1:
+        raise InputError(
+            f"batch_size is {settings.batch_size}, but option {settings.option} takes all samples: leave it out, or "
+            "take option C or D"
+        )
     if settings.option == "A" and problem.convexity <= 0:
         raise InputError(
             "option A needs strongly convex losses, but μ = 0 here: add regularization above 0, or take option B"

@@ -21,7 +21,8 @@ def fingerprint(*values: Any) -> str:
 
 
 def _add(digest: Any, value: Any) -> None:
-    digest.update(type(value).__name__.encode())
+    size = len(value) if isinstance(value, dict | tuple | list) else 0
+    digest.update(f"{type(value).__name__} {size} ".encode())
     if isinstance(value, np.ndarray | jax.Array | np.generic):
         array = np.ascontiguousarray(np.asarray(value))
         digest.update(f"{array.dtype}{array.shape}".encode())

@@ -72,8 +72,8 @@ class Settings(BaseModel):
     option: str | None = _setting(
         None,
         "Method",
-        "gradients: A dual (primal-dual only), B full, C stochastic, D variance-reduced",
-        "B, or D for gt-svrg and vr-diana",
+        "gradients: A dual (primal-dual, ssda, msda), B full, C stochastic, D variance-reduced",
+        "B; A for ssda and msda, D for gt-svrg and vr-diana",
     )
     messages: str | None = _setting(
         None,
@@ -100,10 +100,14 @@ class Settings(BaseModel):
     )
     gamma: float | None = _setting(None, "Method", "step size γ of gossip (choco, lead)", "see --stepsizes", gt=0)
     alpha: float | None = _setting(
-        None, "Method", "step size α of the memory; of qdgd, the gradient's weight", "1/(1+ω)", gt=0
+        None,
+        "Method",
+        "step size α of the memory; of qdgd, the gradient's weight",
+        "1/(1+ω); lead and qdgd: see --stepsizes",
+        gt=0,
     )
     epsilon: float | None = _setting(None, "Method", "step size ε of qdgd", "see --stepsizes", gt=0)
-    momentum: float | None = _setting(None, "Method", "momentum β (ssda, msda)", "as proven", ge=0)
+    momentum: float | None = _setting(None, "Method", "momentum β (ssda, msda)", "as proven", ge=0, lt=1)
     decay: float | None = _setting(
         None, "Method", "shrink steps as 1/(1 + decay·k) (dgd, choco), or by QDGD's powers", "0; 0.01 for qdgd", ge=0
     )

@@ -66,7 +66,8 @@ def make_method(
     practical = stepsizes == "practical"
     compressor = make_quantizer(spelling, problem.dim)
     make = partial(BASELINES[name].configure, problem, network, compressor, gradients, practical)
-    method: Method = make(**given)
+    method = make(**given)
+    method.check_step_sizes(given)  # those that were chosen are checked with the network
     if not practical or set(names) <= given.keys():
         return method
     sizes = {size: float(getattr(method, size)) for size in names}

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_name
 from lessbits.experiment import build
 from lessbits.plain import plain, write_whole
-from lessbits.settings import Settings
+from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning import tune
 
 
@@ -34,13 +34,13 @@ def tune_settings(
     grid: dict[str, list[float] | None] = {}
     for word in search:
         name, values = _read(word)
+        check_name("step size", name, STEP_SIZES)
         if name in grid:
             raise InputError(f"{name} is searched twice: name all its values in one --search")
         grid[name] = values
     # A step size that is searched need not be chosen first, unless its grid is laid around it.
     known = {name: sorted(values)[len(values) // 2] for name, values in grid.items() if values}
     experiment = build(settings.updated(**{name: value for name, value in known.items() if value > 0}))
-    aim = aim or ("value" if settings.until is None else "iterations")
     found = tune(
         experiment.problem,
         experiment.network,
@@ -64,13 +64,13 @@ def tune_settings(
     result = {
         "best": found.best.row(),
         "searched": list(found.best.sizes),
-        "aim": aim,
+        "aim": found.aim,
         "candidates": found.rows(),
         "notes": found.notes,
         "settings": best.model_dump(),
     }
     if out is not None:
-        _save(out, result, best)
+        _save(out, result, None if found.best.diverged else best)
         result["saved"] = str(out)
     return result
 
@@ -86,7 +86,7 @@ def _read(word: str) -> tuple[str, list[float] | None]:
         raise InputError(f"{word!r} is no grid: write NAME=V1,V2,... with numbers, or NAME alone") from None
 
 
-def _save(out: Path, result: dict[str, Any], best: Settings) -> None:
+def _save(out: Path, result: dict[str, Any], best: Settings | None) -> None:
     """Write the ranked table and the winner's settings; outcomes are there already."""
     rows = result["candidates"]
     with (out / "ranking.csv").open("w", newline="", encoding="utf-8") as stream:
@@ -94,4 +94,5 @@ def _save(out: Path, result: dict[str, Any], best: Settings) -> None:
         writer.writeheader()
         writer.writerows(rows)
     write_whole(out / "ranking.json", json.dumps(plain(result), indent=1, allow_nan=False) + "\n")
-    write_whole(out / "best.toml", best.to_toml())
+    if best is not None:
+        write_whole(out / "best.toml", best.to_toml())

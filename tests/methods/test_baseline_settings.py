@@ -58,7 +58,7 @@ def test_weights_that_do_not_mix_are_refused_by_extra():
 
 @pytest.mark.parametrize("name", ["qdgd", "choco", "lead", "ssda", "msda"])
 def test_methods_that_damp_the_mixing_take_any_weights(name):
-    make_method(name, PROBLEM, UNIT).check(PROBLEM, UNIT)
+    make_method(name, PROBLEM, UNIT, stepsizes="practical").check(PROBLEM, UNIT)
 
 
 @pytest.mark.parametrize("name", ["diana", "vr-diana"])
@@ -90,7 +90,7 @@ MISTAKES = [
     ("qdgd", {"epsilon": float("inf")}, "epsilon is inf"),
     ("ssda", {"theta": 0.1, "momentum": -0.5}, "momentum is -0.5, but it must be a finite number at least 0"),
     ("dgd", {"decay": -1.0}, "decay is -1"),
-    ("ssda", {"option": "C"}, "option C was asked of ssda, which has only B"),
+    ("ssda", {"option": "C"}, "ssda takes dual gradients, option A, alone"),
     ("diana", {"option": "D"}, "option D was asked of diana, which has only B, C"),
     ("nids", {"option": "A"}, "option A was asked of nids, which has only B, C, D"),
     ("lead", {"messages": "broadcast"}, "messages is 'broadcast', but lead has one kind of messages only"),

@@ -53,7 +53,7 @@ SIZES = {
 }
 # Every method with whole gradients and with stochastic ones, every compressed one exact and quantized.
 RUNS = [
-    *((name, "exact", "B") for name, kind in BASELINES.items() if "B" in kind.options),
+    *((name, "exact", kind.options[0]) for name, kind in BASELINES.items() if kind.options[0] in "AB"),
     *((name, "dit-2", "B") for name in ("qdgd", "choco", "lead", "diana")),
     *((name, "exact", "C") for name in ("dgd", "gradient-tracking", "nids")),
     *((name, "dit-2", "C") for name in ("choco", "diana")),

@@ -60,6 +60,8 @@ def check_run(
     record_every: int | None,
 ) -> int:
     """Refuse what cannot be run, and return how often to record."""
+    if not isinstance(method, Method):
+        raise InputError(f"the method is {method!r}, but it must be a Method: make one with lessbits.make_method")
     if problem.nodes != network.nodes:
         raise InputError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: they must agree")
     if not 1 <= iterations < 2**31:

@@ -246,7 +246,9 @@ def _finish(
             f"diverged at iteration {iteration} (error {error:.2g}): lower {name}, now {getattr(arena.method, name):g}"
         )
     elif converged:
+        every = int(arena.record_every)
         message = f"reached {goal} {recorder.last(goal):.3g} at iteration {iteration}"
+        message += "" if every == 1 else f" (looked at every {every})"
     else:
         message = f"stopped after {iteration} iterations with {goal} {recorder.last(goal):.3g}"
         message += "" if until is None else f", above {until:g}"

@@ -41,8 +41,8 @@ FULL_BATCH = (
     Entrant("tracking (ATC)", "gradient-tracking-atc", "B", "exact", {"eta": (0.1, 46.0, 3)}),
     Entrant("NIDS", "nids", "B", "exact", {"eta": (1.0, 46.0, 3)}),
     Entrant("LEAD, dit-3", "lead", "B", "dit-3", {**LEAD, "eta": (4.64, 46.0, 3)}),
-    Entrant("SSDA (proven)", "ssda", "B", "exact"),
-    Entrant("MSDA (proven)", "msda", "B", "exact"),
+    Entrant("SSDA (proven)", "ssda", "A", "exact"),
+    Entrant("MSDA (proven)", "msda", "A", "exact"),
     Entrant("DIANA on a star, dit-3", "diana", "B", "dit-3", {"eta": (1.0, 46.0, 3)}, network="star"),
 )
 

@@ -69,7 +69,8 @@ class Results:
             kept = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:  # damaged
             return None
-        return kept["result"] if kept.get("inputs") == digest else None
+        whole = isinstance(kept, dict) and {"inputs", "result"} <= kept.keys()
+        return kept["result"] if whole and kept["inputs"] == digest else None
 
     def _place(self, key: str, inputs: Mapping[str, Any]) -> tuple[Path, str]:
         everything = {**inputs, "precision": str(jnp.result_type(float))}
@@ -83,15 +84,17 @@ class Results:
     def findings(self) -> dict[str, list[str]]:
         """Return what was found, by heading."""
         found = {
-            "Agrees with the paper": self.agrees,
-            "Does not agree": self.differs,
+            "Holds in this small form" if self.quick else "Agrees with the paper": self.agrees,
+            "Does not hold in this small form" if self.quick else "Does not agree": self.differs,
             "Beyond the paper": self.notes,
             "Not run": self.missing,
         }
         return {heading: lines for heading, lines in found.items() if lines}
 
     def table(self, stem: str, rows: list[Row]) -> None:
-        """Write rows as CSV and JSON."""
+        """Write rows as CSV and JSON, if there are any."""
+        if not rows:
+            return
         columns = list(dict.fromkeys(name for row in rows for name in row))
         with (self.folder / f"{stem}.csv").open("w", newline="", encoding="utf-8") as stream:
             writer = csv.DictWriter(stream, columns)
@@ -131,6 +134,8 @@ class Results:
 def markdown_table(rows: Iterable[Row], columns: Mapping[str, str] | None = None) -> str:
     """Write rows as a Markdown table; `columns` names those to show and their headings."""
     rows = list(rows)
+    if not rows:
+        return "There is nothing to show."
     columns = columns or {name: name for row in rows for name in row}
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join(_shown(row.get(name)) for name in columns) + " |" for row in rows]

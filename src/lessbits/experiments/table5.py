@@ -113,9 +113,14 @@ class Case:
             **{**fixed, **sizes},
         )
 
+    @property
+    def longer(self) -> int:
+        """How many times the epochs the runs go on, for the plot over bits."""
+        return 1 if self.results.quick else LONGER[self.gradients]
+
     def curve(self, entrant: Entrant, sizes: dict[str, float]) -> dict[str, Any]:
         """Run a tuned method for the epochs, and longer for the plot over bits."""
-        longer = 1 if self.results.quick else LONGER[self.gradients]
+        longer = self.longer
         return self.results.cell(
             f"figure 3, {self.epochs} epochs, {self.data}, {self.gradients}, {entrant.label}",
             {"epochs": self.epochs, "longer": longer, "data": self.data, "sizes": sizes, "v": 1},
@@ -147,7 +152,6 @@ def cases(results: Results, sets: tuple[str, ...]) -> list[Case]:
         except MissingDataError as error:
             text = f"{data}: the data are missing: {error}"
             results.missing.append(text)
-            results.say(text)
             continue
         for case in of_data:
             case.take(samples)
@@ -231,7 +235,7 @@ def fig3(results: Results) -> None:
             {label: curves[label] for label in ranked},
             {"epochs": "epochs", "bits_per_link": "bits per link (nominal)"},
             "f(x̄) - f*",
-            [f"{case.data}, {case.gradients}", ""],
+            [f"{case.data}, {case.gradients}", "the same runs, for longer" if case.longer > 1 else "the same runs"],
             limits={"epochs": (0, case.epochs)},
             log_x=("bits_per_link",),
         )

@@ -43,6 +43,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     step_size_names: ClassVar[tuple[str, ...]]
+    from_zero: ClassVar[tuple[str, ...]] = ()  # step sizes that may be zero
 
     @property
     @abstractmethod

@@ -1,5 +1,6 @@
 """What the competitors of the paper have in common."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, ClassVar, Self
 
@@ -27,7 +28,6 @@ class Baseline(Method):
 
     compresses: ClassVar[bool] = False  # whether it takes a quantizer
     options: ClassVar[tuple[str, ...]] = ("B", "C", "D")  # the gradients it takes
-    from_zero: ClassVar[tuple[str, ...]] = ()  # step sizes that may be zero
     mixes: ClassVar[bool] = True  # whether it needs M to be a contraction
 
     @classmethod
@@ -80,9 +80,9 @@ class Baseline(Method):
             )
         gradients.check(problem)
 
-    def check_step_sizes(self) -> None:
+    def check_step_sizes(self, names: Iterable[str] | None = None) -> None:
         """Every step size must be a finite number above zero; some may be zero."""
-        for name in self.step_size_names:
+        for name in self.step_size_names if names is None else names:
             size = float(getattr(self, name))
             if not np.isfinite(size) or size < 0 or (size == 0 and name not in self.from_zero):
                 least = "at least" if name in self.from_zero else "above"

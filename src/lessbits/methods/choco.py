@@ -13,6 +13,7 @@ bias, unless η decreases.
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from lessbits.errors import InputError
 from lessbits.methods.base import Outbox, Start
@@ -105,6 +106,7 @@ class Choco(Baseline):
         """Step along the gradient, and compress the difference to the public copy."""
         gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
         x = state.x - decayed(self.eta, self.decay, step.iteration) * gradient
+        work = jnp.where(self.eta > 0, work, 0)  # gossip alone needs no gradient
         return state._replace(x=x, anchor=anchor), self.exchange.send(step, x, state.memory, local), work
 
     def receive(self, step: Step, state: ChocoState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> ChocoState:

@@ -49,7 +49,7 @@ class Msda(DualBaseline):
     eigengap: float  # γ
     lambda_max: float
     rounds: int = static(default=1)  # K
-    gradients: Gradients = static(default=Gradients())
+    gradients: Gradients = static(default=Gradients("A"))
 
     name = "msda"
     step_size_names = ("theta", "momentum")

@@ -39,12 +39,21 @@ class SsdaState(NamedTuple):
 class DualBaseline(Baseline):
     """What SSDA and MSDA share: dual gradients."""
 
-    options = ("B",)
+    options = ("A",)
     mixes = False  # θ damps any weights
+    momentum: float
+
+    @classmethod
+    def check_gradients(cls, problem: Problem, gradients: Gradients) -> None:
+        """Dual gradients are those of option A: there is nothing to choose."""
+        if gradients.option not in cls.options:
+            raise InputError(f"{cls.name} takes dual gradients, option A, alone: leave option out")
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Dual gradients need strong convexity."""
+        """Dual gradients need strong convexity, and momentum must die out."""
         super().check(problem, network)
+        if self.momentum >= 1:
+            raise InputError(f"momentum is {self.momentum:g}, but it must be below 1")
         if problem.convexity <= 0:
             raise InputError(f"{self.name} needs strongly convex losses, but μ = 0 here: add regularization above 0")
 
@@ -59,7 +68,7 @@ class Ssda(DualBaseline):
 
     theta: float
     momentum: float
-    gradients: Gradients = static(default=Gradients())
+    gradients: Gradients = static(default=Gradients("A"))
 
     name = "ssda"
     step_size_names = ("theta", "momentum")

@@ -67,9 +67,11 @@ def plot_curves(
     figure, axes = new_figure(1, len(panels))
     for axis, (column, label) in zip(axes[0], panels.items(), strict=True):
         for number, (name, curve) in enumerate(curves.items()):
+            # On a logarithmic axis there is no zero: start at the first record after it.
+            first = next(at for at, x in enumerate(curve[column]) if x > 0) if column in log_x else 0
             axis.plot(
-                curve[column],
-                curve["value"],
+                curve[column][first:],
+                curve["value"][first:],
                 color=COLOURS[number % len(COLOURS)],
                 linestyle=("-", "--", ":", "-.")[number % 4],  # so that curves on top of each other show
                 linewidth=1.6,

@@ -79,7 +79,7 @@ def run_report(trace: Trace, network: str) -> None:
         "method": method_in_words(settings),
         "step sizes": step_sizes_in_words(settings),
         "error": f"{last['error']:.3e}   (mean of ‖x_i - x*‖²; consensus distance {last['consensus']:.1e})",
-        "suboptimality": f"{last['suboptimality']:.3e}",
+        "suboptimality": f"{last['suboptimality']:.3e}   (f - f* at the average of the x_i)",
         "bits per link": f"{human(last['bits_per_link'])}   "
         f"(nominal; {human(last['total_bits'])} in all, {last['messages']} messages)",
         "gradients": f"{last['gradient_evaluations']} of single samples, {last['epochs']:.4g} epochs, "
@@ -230,6 +230,8 @@ def tuning_report(found: dict[str, Any]) -> None:
         )
     for note in found["notes"]:
         console.print(f"Note: {note}.")
+    if found["best"]["ended"] == "diverged":
+        return
     flags = " ".join(f"--{name} {found['best'][name]:.6g}" for name in names)
     console.print(f"Take {flags}" + (f", or run {found['saved']}/best.toml." if "saved" in found else "."))
 

@@ -23,11 +23,15 @@ def make_axes(method: Method, grid: Grid, per_decade: int) -> dict[str, list[flo
         if values is None:
             own = float(getattr(method, name))
             if not own > 0:
-                raise InputError(f"{name} is {own:g}, so no grid can be laid around it: give its values")
+                raise InputError(
+                    f"{name} is {own:g}, so no grid can be laid around it: give values, as in {name}=0.001,0.01"
+                )
             middle = round(np.log10(own) * per_decade)
             values = [lattice(middle + offset, per_decade) for offset in range(-AROUND, AROUND + 1)]
         if not len(values) or not all(np.isfinite(value) and value >= 0 for value in values):
             raise InputError(f"the grid of {name} has no values, or some that are no numbers from 0 on")
+        if 0 in values and name not in method.from_zero:
+            raise InputError(f"the grid of {name} has 0, but it must be above 0")
         axes[name] = sorted({float(value) for value in values})
     return axes
 
@@ -40,13 +44,15 @@ def lattice(number: int, per_decade: int) -> float:
 def extended(values: list[float], side: int) -> list[float]:
     """Add values beyond an edge, in the ratio of the last two there, and on their lattice 10^(j/k) if they are on one.
 
+    The ratio is a decade at most, so that nothing good is jumped over.
+
     >>> extended([1.0, 2.0, 4.0], 1)
     [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
     """
     positive = [value for value in values if value > 0]
     edge = positive[-1] if side > 0 else positive[0]
     inner = edge / 10**side if len(positive) == 1 else positive[-2] if side > 0 else positive[1]
-    ratio = edge / inner
+    ratio = float(np.clip(edge / inner, 0.1, 10.0))
     per_decade = max(1, round(1 / abs(np.log10(ratio))))
     number = round(np.log10(edge) * per_decade)
     if edge == lattice(number, per_decade) and np.isclose(ratio, 10 ** (side / per_decade), rtol=1e-4):

@@ -1,6 +1,7 @@
 """Outcomes that a search has kept, so that a later one need not run again."""
 
 import json
+import math
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lessbits.engines.sweep import Outcome
+from lessbits.plain import plain
 
 
 class Records:
@@ -16,6 +18,7 @@ class Records:
     def __init__(self, out: Path | None, mark: str) -> None:
         self.path = None if out is None else out / "outcomes.jsonl"
         self.mark, self.lock = mark, threading.Lock()
+        self.whole = True  # whether the file ends with a whole line
         self.known: dict[tuple[Any, ...], Outcome] = {}
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,10 +26,14 @@ class Records:
                 self._read(self.path)
 
     def _read(self, path: Path) -> None:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        text = path.read_text(encoding="utf-8")
+        self.whole = not text or text.endswith("\n")
+        for line in text.splitlines():
             try:
                 entry = json.loads(line)
                 if entry.pop("of") == self.mark:
+                    for name in ("value", "error"):  # JSON has no NaN
+                        entry[name] = math.nan if entry[name] is None else entry[name]
                     outcome = Outcome(**entry)
                     self.known[self.key(outcome.sizes, outcome.seed)] = outcome
             except (ValueError, KeyError, TypeError):
@@ -47,5 +54,7 @@ class Records:
         with self.lock:
             self.known[self.key(outcome.sizes, outcome.seed)] = outcome
             if self.path is not None:
+                entry = {"of": self.mark, **asdict(outcome)}
                 with self.path.open("a", encoding="utf-8") as stream:
-                    stream.write(json.dumps({"of": self.mark, **asdict(outcome)}) + "\n")
+                    stream.write(("" if self.whole else "\n") + json.dumps(plain(entry), allow_nan=False) + "\n")
+                self.whole = True

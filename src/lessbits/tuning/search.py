@@ -68,6 +68,10 @@ class Tuning:
     budget: Budget
     aim: str
 
+    def __repr__(self) -> str:
+        """Say what is best."""
+        return f"Tuning(best of {len(self.candidates)}: {self.best.row()})"
+
     @property
     def best(self) -> Candidate:
         """The winner."""
@@ -84,7 +88,7 @@ def tune(
     method: Method,
     grid: Grid | None = None,
     *,
-    aim: str = "iterations",
+    aim: str | None = None,
     until: float | None = None,
     goal: str = "error",
     iterations: int | None = None,
@@ -102,11 +106,11 @@ def tune(
     """Search a method's step sizes for the fewest iterations or bits to a target, or the lowest value in a budget.
 
     `grid` names the step sizes to search and their values; None stands for values 10^(j/per_decade) around the method's
-    own. `aim="iterations"` or `"bits"` needs `until`; `aim="value"` takes the lowest `goal` when the iterations, the
-    epochs or the bits a link are spent (iterations are at most 10 000 unless told otherwise, or as many as the epochs
-    or bits may need). A grid grows while its best is at an edge, unless `grow=False`. Runs that have spent `margin`
-    times what the best needed are stopped. With `out`, every outcome is kept there, and a later call with the same
-    problem, network, method and budget takes it from there.
+    own. `aim="iterations"` or `"bits"` is the fewest to `until`; `aim="value"` the lowest `goal` when the iterations,
+    the epochs or the bits a link are spent (iterations are at most 10 000 unless told otherwise, or as many as the
+    epochs or bits may need). A grid grows while its best is at an edge, unless `grow=False`. Runs that have spent
+    `margin` times what the best needed are stopped. With `out`, every outcome is kept there, and a later call with the
+    same problem, network, method and budget takes it from there.
 
     >>> import lessbits
     >>> problem, network = lessbits.Consensus.random(nodes=10, dim=5), lessbits.make_network("star", nodes=10)
@@ -115,20 +119,24 @@ def tune(
     >>> found.best.sizes
     {'theta': 1.5}
     """
-    check_name("aim", aim, AIMS)
-    if (aim == "value") != (until is None):
-        raise InputError(
-            f"the aim is {aim!r}, but until is {until}: fewest iterations or bits need a target, the lowest value none"
-        )
+    if not isinstance(grid, Mapping | None):
+        raise InputError(f"the grid is {grid!r}, but it maps names of step sizes to values, or to None")
+    aim = check_name("aim", aim or ("value" if until is None else "iterations"), AIMS)
+    if aim != "value" and until is None:
+        raise InputError(f"the aim is fewest {aim}, but to which target? Give until")
+    if aim == "value" and until is not None:
+        raise InputError(f"the aim is the lowest value, so until, {until:g}, has no meaning: leave it out")
     if not margin >= 1:
         raise InputError(f"margin is {margin:g}, but runs must be allowed at least what the best needed: 1 or more")
     if not seeds:
         raise InputError("no seed was given: tune with at least one")
     axes = make_axes(method, grid or dict.fromkeys(method.step_size_names[:1]), per_decade)
     needed = _needed(method, problem, epochs, bits)
-    most = iterations or (MOST_ITERATIONS if needed is None else 2 * needed)
-    budget = Budget(most, epochs, bits, until, goal)
-    record_every = record_every or record_interval(method, problem, min(most, needed or most))
+    if iterations is None:
+        iterations = MOST_ITERATIONS if needed is None else 2 * needed
+    budget = Budget(iterations, epochs, bits, until, goal)
+    if record_every is None:
+        record_every = record_interval(method, problem, min(iterations, needed or iterations))
     records = Records(out, fingerprint(problem, network, _unswept(method, axes), budget, record_every))
     search = _Search(problem, network, method, axes, budget, aim, tuple(seeds), margin, record_every, records, progress)
     return search.run(grow, width)
@@ -184,6 +192,8 @@ class _Search:
             where = "smallest" if side < 0 else "largest"
             why = "the grid may not grow" if not grow else f"the grid has grown {MOST_GROWTH} times"
             notes.append(f"the best {name} is the {where} tried, and {why}: a better one may lie beyond")
+        if self.aim != "value" and not candidates[0].reached and not candidates[0].diverged:
+            notes.append(f"none reached {self.budget.goal} {self.budget.until:g}: ranked by what they came to")
         best = replace(self.method, **candidates[0].sizes)  # type: ignore[type-var]
         return Tuning(best, candidates, notes, self.budget, self.aim)
 
@@ -235,19 +245,10 @@ class _Search:
     def _final(self, sizes: dict[str, float], seed: int, limit: int) -> Outcome:
         """Return an outcome as if the limit had been known from the start, so that timing leaves no trace in tables."""
         outcome = self.records.known[self.records.key(sizes, seed)]
-        if outcome.iterations <= limit:
+        if outcome.iterations < limit or (outcome.iterations == limit and not outcome.cut):
             return outcome
-        share = limit / outcome.iterations
-        return replace(
-            outcome,
-            reached=False,
-            cut=True,
-            iterations=limit,
-            value=np.inf,
-            error=np.inf,
-            bits_per_link=outcome.bits_per_link * share,
-            epochs=outcome.epochs * share,
-        )
+        unknown: dict[str, Any] = dict.fromkeys(("value", "error", "bits_per_link", "epochs"), np.inf)
+        return replace(outcome, reached=False, diverged=False, cut=True, iterations=limit, **unknown)
 
     def _distance(self, sizes: Mapping[str, float]) -> float:
         """How far from the middle of the grid: likely winners first, so that others are stopped early."""
@@ -270,8 +271,10 @@ class _Search:
             return (0, candidate.mean("iterations" if self.aim == "iterations" else "bits_per_link"))
         if candidate.diverged:
             return (3, -candidate.mean("iterations"))
+        if candidate.cut:  # in some seeds it may have reached the target
+            return (2, -sum(outcome.reached for outcome in candidate.outcomes), candidate.mean("iterations"))
         value = candidate.mean("value")
-        return (2, 0) if candidate.cut or not np.isfinite(value) else (1, value)
+        return (1, value) if np.isfinite(value) else (2, 0)
 
     def _edges(self, candidates: list[Candidate]) -> list[tuple[str, int]]:
         """Return the axes, and their sides, at whose edge the best is."""
