@@ -8,7 +8,7 @@ demo: .venv/installed
 	$(BIN)/lessbits demo --out out/demo
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -128,7 +128,7 @@ def test_more_quantizers_are_free_on_the_star_than_on_the_ring(make, folder):
         assert row["near"][f"{row['theta']:.3g}"] == row["iterations"] == min(row["near"].values())
     assert read(folder, "table3") == rows
     summary = (folder / "fig1" / "summary.md").read_text(encoding="utf-8")
-    assert "## Agrees with the paper\n\n- star: " in summary
+    assert "## Holds in this small form\n\n- star: " in summary
     assert "## Does not agree" not in summary
 
 

@@ -77,21 +77,28 @@ def problem(request):
     return PROBLEMS[request.param]()
 
 
+# Compiled whole: operation by operation the suite would spend minutes on compiling.
+gradient_of = jax.jit(lambda problem, x: problem.gradient(x))
+losses_of = jax.jit(lambda problem, x: problem.losses(x))
+hessian_of = jax.jit(lambda problem, x: problem.hessian(x))
+sample_gradient_of = jax.jit(lambda problem, x, samples: problem.sample_gradient(x, samples))
+
+
 def some_points(problem, seed=3):
     return jnp.asarray(np.random.default_rng(seed).normal(size=(problem.nodes, problem.dim)))
 
 
 def test_gradients_agree_with_the_losses(problem):
     x = some_points(problem)
-    expected = jax.jacobian(problem.losses)(x)[np.arange(problem.nodes), np.arange(problem.nodes)]
-    np.testing.assert_allclose(problem.gradient(x), expected, rtol=1e-10, atol=1e-12)
+    expected = jax.jit(jax.jacobian(problem.losses))(x)[np.arange(problem.nodes), np.arange(problem.nodes)]
+    np.testing.assert_allclose(gradient_of(problem, x), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_hessians_agree_with_the_gradients(problem):
     x = some_points(problem)
     nodes = np.arange(problem.nodes)
-    expected = jax.jacfwd(problem.gradient)(x)[nodes, :, nodes, :]
-    np.testing.assert_allclose(problem.hessian(x), expected, rtol=1e-9, atol=1e-12)
+    expected = jax.jit(jax.jacfwd(problem.gradient))(x)[nodes, :, nodes, :]
+    np.testing.assert_allclose(hessian_of(problem, x), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_the_finite_sum_is_the_whole(problem):
@@ -100,7 +107,8 @@ def test_the_finite_sum_is_the_whole(problem):
     for node in range(problem.nodes):
         part = problem.restrict(np.array([node]))
         every = jnp.arange(counts[node])[None]
-        np.testing.assert_allclose(part.sample_gradient(x[node][None], every), part.gradient(x[node][None]), atol=1e-12)
+        point = x[node][None]
+        np.testing.assert_allclose(sample_gradient_of(part, point, every), gradient_of(part, point), atol=1e-12)
 
 
 def test_stochastic_gradients_are_unbiased_and_as_noisy_as_declared(problem):
@@ -134,7 +142,7 @@ def test_dual_gradients_invert_gradients_to_rounding(problem):
 def test_smoothness_and_convexity_bound_the_hessians(problem):
     tightest = []
     for seed in range(5):
-        values = np.linalg.eigvalsh(np.asarray(problem.hessian(0.3 * some_points(problem, seed))))
+        values = np.linalg.eigvalsh(np.asarray(hessian_of(problem, 0.3 * some_points(problem, seed))))
         tightest.append((values.min(), values.max()))
     lowest, highest = min(low for low, _ in tightest), max(high for _, high in tightest)
     if isinstance(problem, Custom):  # estimated at the solution
@@ -159,13 +167,14 @@ def test_sample_smoothness_is_the_papers_expected_smoothness(problem, batch_size
         x, y = some_points(problem, seed), 2 * some_points(problem, seed + 50)
         if near:
             x, y = problem.solution + 0.01 * x, problem.solution + 0.01 * y
-        gradients = problem.gradient(y)
-        bregman = problem.losses(x) - problem.losses(y) - (gradients * (x - y)).sum(-1)
+        bregman = losses_of(problem, x) - losses_of(problem, y) - (gradient_of(problem, y) * (x - y)).sum(-1)
         for node in range(problem.nodes):
             part = problem.restrict(np.array([node]))
             gaps = np.stack(
                 [
-                    np.asarray(part.sample_gradient(x[node][None], j) - part.sample_gradient(y[node][None], j))[0]
+                    np.asarray(sample_gradient_of(part, x[node][None], j) - sample_gradient_of(part, y[node][None], j))[
+                        0
+                    ]
                     for j in np.arange(counts[node])[:, None, None]
                 ]
             )

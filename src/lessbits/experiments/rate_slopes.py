@@ -43,7 +43,7 @@ class Case(NamedTuple):
 def cases(quick: bool, dim: int) -> list[Case]:
     """All runs, sweep after sweep; where κ, ρ or ω does not vary it is 10, 6.8 and 1 (consensus: κ = 1)."""
     chosen = []
-    for problem, options in (("ridge", "ABD"), ("consensus", "B" if quick else "AB")):
+    for problem, options in (("ridge", "BD" if quick else "ABD"), ("consensus", "A" if quick else "AB")):
         for option in options:
             base = Case(problem, option, "", "ridge spectrum", 10.0, "ring", NODES, 1.0, dim // 2)
             if problem == "ridge":
