@@ -1,5 +1,6 @@
 """What the competitors of the paper have in common."""
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any, ClassVar, Self
@@ -13,7 +14,7 @@ from lessbits.methods.base import Method, Start
 from lessbits.methods.gradients import Gradients
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor
+from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.quantizers.exact import Exact
 
 
@@ -31,11 +32,11 @@ class Baseline(Method):
     mixes: ClassVar[bool] = True  # whether it needs M to be a contraction
 
     @classmethod
+    @abstractmethod
     def suggest(
         cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
     ) -> dict[str, float]:
         """Return a value for each step size: what its reference proves, or larger ones that are `practical`."""
-        raise NotImplementedError
 
     @classmethod
     def configure(
@@ -87,6 +88,11 @@ class Baseline(Method):
             if not np.isfinite(size) or size < 0 or (size == 0 and name not in self.from_zero):
                 least = "at least" if name in self.from_zero else "above"
                 raise InputError(f"{name} is {size:g}, but it must be a finite number {least} 0")
+
+    def check_unbiased(self, compressor: Compressor) -> None:
+        """Refuse biased compressors."""
+        if not isinstance(compressor, Quantizer):
+            raise InputError(f"{self.name} was given {compressor.name}, which is biased: choose one such as dit-4")
 
     def passes(self, problem: Problem) -> float:
         """As the gradients do."""

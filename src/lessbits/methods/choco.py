@@ -19,7 +19,7 @@ from lessbits.errors import InputError
 from lessbits.methods.base import Outbox, Start
 from lessbits.methods.baseline import Baseline, decayed, spectral_gap, start_at
 from lessbits.methods.gradients import Anchor, Gradients
-from lessbits.methods.messages import BroadcastMessages, ExactMessages, Messages
+from lessbits.methods.messages import Messages, one_for_all
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
@@ -80,9 +80,7 @@ class Choco(Baseline):
     @property
     def exchange(self) -> Messages:
         """The same vector to all neighbours."""
-        return (
-            ExactMessages(self.quantizer) if self.quantizer.lossless else BroadcastMessages(self.quantizer, self.alpha)
-        )
+        return one_for_all(self.quantizer, self.alpha)
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:

@@ -71,8 +71,7 @@ class Diana(Baseline):
     def check(self, problem: Problem, network: Network) -> None:
         """Only a star has a server."""
         super().check(problem, network)
-        if not isinstance(self.quantizer, Quantizer):
-            raise InputError(f"{self.name} was given {self.quantizer.name}, which is biased: choose one such as dit-4")
+        self.check_unbiased(self.quantizer)
         if network.nodes < 3 or network.edges != network.nodes - 1 or network.maximal_degree != network.nodes - 1:
             raise InputError(
                 f"{self.name} needs a server that all others are linked to, but the network is {network.name} of "

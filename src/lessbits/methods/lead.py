@@ -21,7 +21,7 @@ from lessbits.errors import InputError
 from lessbits.methods.base import Outbox, Start
 from lessbits.methods.baseline import Baseline, start_at
 from lessbits.methods.gradients import Anchor, Gradients
-from lessbits.methods.messages import BroadcastMessages, ExactMessages, Messages
+from lessbits.methods.messages import Messages, one_for_all
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
@@ -80,9 +80,7 @@ class Lead(Baseline):
     @property
     def exchange(self) -> Messages:
         """The same vector to all neighbours."""
-        return (
-            ExactMessages(self.quantizer) if self.quantizer.lossless else BroadcastMessages(self.quantizer, self.alpha)
-        )
+        return one_for_all(self.quantizer, self.alpha)
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
@@ -92,8 +90,7 @@ class Lead(Baseline):
     def check(self, problem: Problem, network: Network) -> None:
         """Biased quantizers are outside its theory."""
         super().check(problem, network)
-        if not isinstance(self.quantizer, Quantizer):
-            raise InputError(f"lead was given {self.quantizer.name}, which is biased: choose one such as dit-4")
+        self.check_unbiased(self.quantizer)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> LeadState:
         """Any x⁰ and h⁰, and a z⁰ that sums to zero."""

@@ -171,6 +171,11 @@ class BroadcastMessages(Messages):
         return memory.g + noisy, _advance(memory, self.alpha, decode, sent, received, local)
 
 
+def one_for_all(quantizer: Compressor, alpha: float) -> Messages:
+    """Return the messages of methods that send one vector to all neighbours."""
+    return ExactMessages(quantizer) if quantizer.lossless else BroadcastMessages(quantizer, alpha)
+
+
 def _advance(
     memory: Memory, alpha: float, decode: Callable[[Any], jax.Array], sent: Any, received: Any, local: LocalNetwork
 ) -> Memory:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import jax
 
-from lessbits.errors import InputError
 from lessbits.methods.base import Message, Outbox, Start
 from lessbits.methods.baseline import Baseline, decayed, start_at
 from lessbits.methods.gradients import Anchor, Gradients
@@ -66,8 +65,7 @@ class Qdgd(Baseline):
     def check(self, problem: Problem, network: Network) -> None:
         """Biased quantizers would move the limit."""
         super().check(problem, network)
-        if not isinstance(self.quantizer, Quantizer):
-            raise InputError(f"qdgd was given {self.quantizer.name}, which is biased: choose one such as dit-4")
+        self.check_unbiased(self.quantizer)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> QdgdState:
         """Any x⁰."""
