@@ -39,6 +39,11 @@ class Baseline(Method):
         """Return a value for each step size: what its reference proves, or larger ones that are `practical`."""
 
     @classmethod
+    def facts(cls, problem: Problem, network: Network, gradients: Gradients) -> dict[str, Any]:
+        """Return what else the method must know of the problem and the network, by field."""
+        return {}
+
+    @classmethod
     def configure(
         cls,
         problem: Problem,
@@ -52,7 +57,8 @@ class Baseline(Method):
         cls.check_gradients(problem, gradients)
         missing = set(cls.step_size_names) - given.keys()
         sizes = cls.suggest(problem, network, compressor, gradients, practical) if missing else {}
-        known = {"quantizer": compressor, "gradients": gradients, **sizes, **given}
+        facts = cls.facts(problem, network, gradients)
+        known = {"quantizer": compressor, "gradients": gradients, **facts, **sizes, **given}
         names = [entry.name for entry in fields(cls) if entry.name in known]  # type: ignore[arg-type]
         return cls(**{name: known[name] for name in names})
 

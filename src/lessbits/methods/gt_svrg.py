@@ -9,7 +9,7 @@ default inner loop is as long as a pass over the data, so that a full gradient c
 Loopless, with a coin at each node in place of the loop, it is `gradient-tracking` with option D.
 """
 
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -36,19 +36,9 @@ class GtSvrg(GradientTracking):
     options = ("D",)
 
     @classmethod
-    def configure(
-        cls,
-        problem: Problem,
-        network: Network,
-        compressor: Compressor,
-        gradients: Gradients,
-        practical: bool = False,
-        **given: Any,
-    ) -> Self:
+    def facts(cls, problem: Problem, network: Network, gradients: Gradients) -> dict[str, Any]:
         """The inner loop is a pass over the data."""
-        cls.check_gradients(problem, gradients)
-        inner = max(1, round(float(np.mean(np.asarray(problem.counts))) / gradients.batch_size))
-        return super().configure(problem, network, compressor, gradients, practical, **{"inner": inner, **given})
+        return {"inner": max(1, round(float(np.mean(np.asarray(problem.counts))) / gradients.batch_size))}
 
     @classmethod
     def suggest(

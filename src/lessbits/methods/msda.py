@@ -11,7 +11,7 @@ An iteration is one exchange.
 """
 
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,19 +56,10 @@ class Msda(DualBaseline):
     from_zero = ("momentum",)
 
     @classmethod
-    def configure(
-        cls,
-        problem: Problem,
-        network: Network,
-        compressor: Compressor,
-        gradients: Gradients,
-        practical: bool = False,
-        **given: Any,
-    ) -> Self:
+    def facts(cls, problem: Problem, network: Network, gradients: Gradients) -> dict[str, Any]:
         """K and the polynomial follow from the network."""
         eigengap, rounds = _gossip(network)
-        facts = {"eigengap": eigengap, "lambda_max": network.lambda_max, "rounds": rounds}
-        return super().configure(problem, network, compressor, gradients, practical, **{**facts, **given})
+        return {"eigengap": eigengap, "lambda_max": network.lambda_max, "rounds": rounds}
 
     @classmethod
     def suggest(
