@@ -38,6 +38,7 @@ def squared_norms(vectors: jax.Array) -> jax.Array:
     return sum_pairwise(separate(vectors * vectors))
 
 
+@jax.custom_jvp
 def separate(products: jax.Array) -> jax.Array:
     """Clear the last bit of products, so that a sum of them is rounded in one way only.
 
@@ -46,6 +47,12 @@ def separate(products: jax.Array) -> jax.Array:
     """
     word = jnp.dtype(f"int{8 * products.dtype.itemsize}")
     return lax.bitcast_convert_type(lax.bitcast_convert_type(products, word) & ~1, products.dtype)
+
+
+@separate.defjvp
+def _separate_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """The derivative is that of the products themselves; an operation on bits has none."""
+    return separate(*primals), tangents[0]
 
 
 class Sum(NamedTuple):

@@ -8,13 +8,7 @@ import jax.numpy as jnp
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree
-
-
-@jax.jit
-def _optimum_and_scale(problem: Problem, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    gradients = problem.gradient(jnp.broadcast_to(x, (problem.nodes, problem.dim)))
-    pull = jnp.sum(gradients**2) / problem.nodes  # how hard the nodes pull apart at the solution
-    return problem.mean_loss(x), jnp.maximum(jnp.maximum(jnp.sum(x**2), pull), 1e-30)
+from lessbits.summation import add_slices, squared_norms, sum_pairwise
 
 
 @pytree
@@ -29,21 +23,48 @@ class Target:
     def of(cls, problem: Problem) -> "Target":
         """Solve the problem."""
         solution = jnp.asarray(problem.solution, jnp.result_type(float))
-        return cls(solution, *_optimum_and_scale(problem, solution))
+        return make_target(solution, *at_solution(problem, solution))
+
+
+@jax.jit
+def at_solution(problem: Problem, solution: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return f_i(x*) and ‖∇f_i(x*)‖² of the nodes here, [nodes here]."""
+    everywhere = jnp.broadcast_to(solution, (problem.nodes, problem.dim))
+    return problem.losses(everywhere), squared_norms(problem.gradient(everywhere))
+
+
+@jax.jit
+def make_target(solution: jax.Array, losses: jax.Array, pulls: jax.Array) -> Target:
+    """Join what all nodes say of the solution; `pulls` tell how hard they pull apart there."""
+    size = jnp.maximum(squared_norms(solution[None])[0], _mean(pulls))
+    return Target(solution, _mean(losses), jnp.maximum(size, 1e-30))
 
 
 def score(x: jax.Array, problem: Problem, target: Target) -> dict[str, jax.Array]:
-    """Score the iterates x of all nodes, always gathered in one place: their sums need no fixed order.
+    """Score the iterates x of all nodes.
 
     error: (1/n) Σ‖x_i - x*‖²; consensus: (1/n) Σ‖x_i - x̄‖²; suboptimality: f(x̄) - f(x*).
     """
-    nodes = x.shape[0]
-    mean = jnp.mean(x, axis=0)
+    mean = mean_point(x)
+    return join_scores(x, mean, problem.losses(jnp.broadcast_to(mean, x.shape)), target)
+
+
+def mean_point(x: jax.Array) -> jax.Array:
+    """x̄, added up in one order, whoever holds the nodes."""
+    return add_slices(x) / x.shape[0]
+
+
+def join_scores(x: jax.Array, mean: jax.Array, losses: jax.Array, target: Target) -> dict[str, jax.Array]:
+    """Score all nodes' iterates, given f_i(x̄) of each."""
     return {
-        "error": jnp.sum((x - target.solution) ** 2) / nodes,
-        "consensus": jnp.sum((x - mean) ** 2) / nodes,
-        "suboptimality": problem.mean_loss(mean) - target.optimum,
+        "error": _mean(squared_norms(x - target.solution)),
+        "consensus": _mean(squared_norms(x - mean)),
+        "suboptimality": _mean(losses) - target.optimum,
     }
+
+
+def _mean(values: jax.Array) -> jax.Array:
+    return sum_pairwise(values) / values.shape[0]
 
 
 @pytree

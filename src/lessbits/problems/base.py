@@ -13,6 +13,7 @@ from lessbits.errors import InputError
 from lessbits.problems.newton import in_double, minimise, solve_dual
 from lessbits.pytrees import take_rows
 from lessbits.randomness import Draws, Purpose, Step, draws
+from lessbits.summation import sum_pairwise
 
 
 class Problem(ABC):
@@ -86,7 +87,8 @@ class Problem(ABC):
 
     def mean_loss(self, x: jax.Array) -> jax.Array:
         """(1/n) Σ_i f_i(x) at one point x, [dim]."""
-        return jnp.mean(self.losses(jnp.broadcast_to(x, (self.nodes, self.dim))))
+        losses = self.losses(jnp.broadcast_to(x, (self.nodes, self.dim)))
+        return sum_pairwise(losses) / self.nodes
 
     @property
     @abstractmethod

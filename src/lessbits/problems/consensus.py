@@ -9,6 +9,7 @@ import numpy as np
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree
+from lessbits.summation import squared_norms
 
 
 @pytree
@@ -58,7 +59,7 @@ class Consensus(Problem):
 
     def losses(self, x: jax.Array) -> jax.Array:
         """½‖x_i - c_i‖²."""
-        return 0.5 * ((x - self.vectors) ** 2).sum(-1)
+        return 0.5 * squared_norms(x - self.vectors)
 
     def hessian(self, x: jax.Array) -> jax.Array:
         """The identity."""

@@ -17,6 +17,7 @@ from lessbits.problems.data import Samples
 from lessbits.problems.design import DenseDesign, Design, SparseDesign
 from lessbits.problems.newton import in_double
 from lessbits.pytrees import static
+from lessbits.summation import separate, squared_norms, sum_pairwise
 
 LARGEST_DENSE = 3000  # side of a Gram matrix up to which all its eigenvalues are found
 
@@ -111,8 +112,8 @@ class LinearModel(Problem):
 
     def losses(self, x: jax.Array) -> jax.Array:
         """f_i(x_i)."""
-        data = (self.sample_weight * self.loss(self.design.margins(x), self.targets)).sum(-1)
-        return data + 0.5 * self.regularization * (x * x).sum(-1)
+        data = sum_pairwise(separate(self.sample_weight * self.loss(self.design.margins(x), self.targets)))
+        return data + separate(0.5 * self.regularization * squared_norms(x))
 
     def hessian(self, x: jax.Array) -> jax.Array:
         """(n/m) A_iᵀ diag(φ'') A_i + λI."""
