@@ -93,3 +93,8 @@ def draws(step: Step, ids: jax.Array, stream: Purpose) -> Draws:
     # Not made from `low`: two iterations of one row then never share both words.
     high = _mix(base ^ _word(FIRST_MULTIPLIER), ids.astype(jnp.uint32))
     return Draws(low, high)
+
+
+def message_draws(step: Step, ids: jax.Array, per_link: bool) -> Draws:
+    """Return the random numbers of messages: of links where each gets its own, else of the nodes that send."""
+    return draws(step, ids, Purpose.DUAL if per_link else Purpose.MEMORY)

@@ -348,8 +348,8 @@ def test_mistakes_get_one_line(make, says):
 
 
 def test_large_dimensions_are_solved_without_a_hessian(monkeypatch):
-    from lessbits.problems import newton
+    from lessbits.problems import reference
 
     expected = logistic(as_sparse=True).solution
-    monkeypatch.setattr(newton, "LARGEST_DENSE", 2)
+    monkeypatch.setattr(reference, "LARGEST_DENSE", 2)
     np.testing.assert_allclose(logistic(as_sparse=True).solution, expected, atol=1e-10)

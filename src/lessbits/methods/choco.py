@@ -23,7 +23,6 @@ from lessbits.methods.messages import Messages, one_for_all
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.problems.consensus import Consensus
 from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Contraction, Quantizer
 from lessbits.randomness import Step
@@ -74,7 +73,7 @@ class Choco(Baseline):
                 "give gamma"
             )
         proven = gap**2 * kept / (16 * gap + gap**2 + 4 * largest**2 + 2 * gap * largest**2 - 8 * gap * kept)
-        eta = 0.0 if isinstance(problem, Consensus) else 1 / gradients.smoothness(problem)
+        eta = 0.0 if problem.averages else 1 / gradients.smoothness(problem)
         return {"gamma": kept if practical else proven, "eta": eta, "alpha": alpha, "decay": 0.0}
 
     @property

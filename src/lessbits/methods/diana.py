@@ -26,7 +26,7 @@ from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree, static, take_rows
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.quantizers.exact import Exact
-from lessbits.randomness import Purpose, Step, draws
+from lessbits.randomness import Step, message_draws
 
 
 class DianaState(NamedTuple):
@@ -98,11 +98,13 @@ class Diana(Baseline):
 
         state, work = lax.cond(going_up, take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
         difference = state.gradient - state.worker_memory
-        draw = draws(step, local.nodes, Purpose.MEMORY)
+        draw = message_draws(step, local.nodes, per_link=False)
         payload = self.quantizer.quantize(difference, self.quantizer.measure(difference), draw)
         hub = is_hub(local)
-        up = Message(payload, per_link=False, active=~hub & going_up)
-        down = Message(state.x, per_link=False, active=hub & ~going_up)
+        # What comes back on a link of the hub is a leaf's, and the other way round.
+        from_leaf = hub[local.owner]
+        up = Message(payload, per_link=False, active=~hub & going_up, awaited=from_leaf & going_up)
+        down = Message(state.x, per_link=False, active=hub & ~going_up, awaited=~from_leaf & ~going_up)
         return state, (up, down), work
 
     def receive(self, step: Step, state: DianaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> DianaState:

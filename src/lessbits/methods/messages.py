@@ -17,7 +17,7 @@ from lessbits.methods.base import Message, Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.pytrees import pytree, take_rows
 from lessbits.quantizers.base import Compressor
-from lessbits.randomness import Purpose, Step, draws
+from lessbits.randomness import Step, message_draws
 from lessbits.summation import Sum, separate
 
 
@@ -124,9 +124,9 @@ class IndependentMessages(Messages):
         difference = memory.difference(vectors)
         measure = self.quantizer.measure(difference)
         for_links = self.quantizer.quantize(
-            difference[local.owner], take_rows(measure, local.owner), draws(step, local.links, Purpose.DUAL)
+            difference[local.owner], take_rows(measure, local.owner), message_draws(step, local.links, per_link=True)
         )
-        for_memory = self.quantizer.quantize(difference, measure, draws(step, local.nodes, Purpose.MEMORY))
+        for_memory = self.quantizer.quantize(difference, measure, message_draws(step, local.nodes, per_link=False))
         return Message(for_links, per_link=True), Message(for_memory, per_link=False)
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:
@@ -156,7 +156,7 @@ class BroadcastMessages(Messages):
     def send(self, step: Step, vectors: jax.Array, memory: Memory, local: LocalNetwork) -> Outbox:
         """Quantize v_i - h_i once."""
         difference = memory.difference(vectors)
-        draw = draws(step, local.nodes, Purpose.MEMORY)
+        draw = message_draws(step, local.nodes, per_link=False)
         return (Message(self.quantizer.quantize(difference, self.quantizer.measure(difference), draw), per_link=False),)
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:

@@ -21,7 +21,7 @@ from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree, static, take_rows
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.randomness import Purpose, Step, draws
+from lessbits.randomness import Step, message_draws
 
 
 class QdgdState(NamedTuple):
@@ -77,7 +77,7 @@ class Qdgd(Baseline):
     ) -> tuple[QdgdState, Outbox, jax.Array]:
         """Take the gradient, and send Q(x_i) to every neighbour."""
         gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
-        draw = draws(step, local.nodes, Purpose.MEMORY)
+        draw = message_draws(step, local.nodes, per_link=False)
         payload = self.quantizer.quantize(state.x, self.quantizer.measure(state.x), draw)
         return QdgdState(state.x, gradient, anchor), (Message(payload, per_link=False),), work
 

@@ -10,10 +10,11 @@ import numpy as np
 from jax import lax
 
 from lessbits.errors import InputError
-from lessbits.problems.newton import in_double, minimise, solve_dual
+from lessbits.problems.newton import solve_dual
+from lessbits.problems.reference import ALONE, Team, in_double, minimise
 from lessbits.pytrees import take_rows
 from lessbits.randomness import Draws, Purpose, Step, draws
-from lessbits.summation import sum_pairwise
+from lessbits.summation import squared_norms, sum_pairwise
 
 
 class Problem(ABC):
@@ -25,6 +26,7 @@ class Problem(ABC):
 
     counts: jax.Array  # m_i, int32 [nodes here]
     endless: ClassVar[bool] = False  # whether samples are fresh each time, so that a batch may have any size
+    averages: ClassVar[bool] = False  # whether the solution is the mean of the start, which gossip alone finds
 
     # What methods call, inside the compiled loop.
 
@@ -107,13 +109,21 @@ class Problem(ABC):
     @cached_property
     def solution(self) -> np.ndarray:
         """x*, float64 [dim], to a gradient norm of at most 1e-12."""
-        return minimise(self)
+        return self.solve(ALONE)
+
+    def solve(self, team: Team) -> np.ndarray:
+        """Find x* of the problem that a team of processes holds together; this one has the nodes here."""
+        return minimise(self, team)
 
     def noise(self, batch_size: int = 1) -> float:
         """σ² = (1/n) Σ_i E‖∇f_i(x*, ξ) - ∇f_i(x*)‖², the variance of stochastic gradients at the solution."""
+        return float(np.mean(self.node_noise(self.solution))) / batch_size
+
+    def node_noise(self, solution: np.ndarray) -> np.ndarray:
+        """E‖∇f_i(x*, ξ) - ∇f_i(x*)‖² of single samples, float64 [nodes here]."""
         with in_double(self) as problem:
-            x = jnp.broadcast_to(jnp.asarray(problem.solution), (self.nodes, self.dim))
-            return float(_single_sample_variance(problem, x)) / batch_size
+            x = jnp.broadcast_to(jnp.asarray(solution), (self.nodes, self.dim))
+            return np.asarray(_single_sample_variance(problem, x))
 
     @property
     def condition_number(self) -> float:
@@ -125,16 +135,16 @@ class Problem(ABC):
 
 @jax.jit
 def _single_sample_variance(problem: Problem, x: jax.Array) -> jax.Array:
-    """(1/n) Σ_i of the mean over j of ‖∇f_ij(x_i) - ∇f_i(x_i)‖²."""
+    """Mean over j of ‖∇f_ij(x_i) - ∇f_i(x_i)‖² at each node."""
     full = problem.gradient(x)
 
     def add(sample: jax.Array, total: jax.Array) -> jax.Array:
         indices = jnp.minimum(sample, problem.counts - 1)[:, None]
         gap = problem.sample_gradient(x, indices) - full
-        return total + jnp.where(sample < problem.counts, (gap**2).sum(-1), 0)
+        return total + jnp.where(sample < problem.counts, squared_norms(gap), 0)
 
     total = lax.fori_loop(0, problem.counts.max(), add, jnp.zeros(problem.nodes))
-    return (total / problem.counts).mean()
+    return total / problem.counts
 
 
 def batch_smoothness(full: float, single: float, batch_size: int) -> float:

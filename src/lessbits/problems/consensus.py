@@ -1,13 +1,12 @@
 """Average consensus: every node holds a vector, all want the mean."""
 
-from functools import cached_property
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem
+from lessbits.problems.reference import Team
 from lessbits.pytrees import pytree
 from lessbits.summation import squared_norms
 
@@ -18,6 +17,8 @@ class Consensus(Problem):
 
     vectors: jax.Array  # c_i, [nodes, dim]
     counts: jax.Array
+
+    averages = True
 
     @classmethod
     def make(cls, vectors: np.ndarray) -> "Consensus":
@@ -79,11 +80,10 @@ class Consensus(Problem):
         """1."""
         return 1.0
 
-    def noise(self, batch_size: int = 1) -> float:
+    def node_noise(self, solution: np.ndarray) -> np.ndarray:
         """No noise."""
-        return 0.0
+        return np.zeros(self.nodes)
 
-    @cached_property
-    def solution(self) -> np.ndarray:
+    def solve(self, team: Team) -> np.ndarray:
         """The mean, in float64."""
-        return np.asarray(self.vectors, float).mean(0)
+        return team.all_gather(np.asarray(self.vectors, float)).mean(0)

@@ -15,7 +15,7 @@ from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.data import Samples
 from lessbits.problems.design import DenseDesign, Design, SparseDesign
-from lessbits.problems.newton import in_double
+from lessbits.problems.reference import in_double
 from lessbits.pytrees import static
 from lessbits.summation import separate, squared_norms, sum_pairwise
 
@@ -145,16 +145,15 @@ class LinearModel(Problem):
         """λ; least squares may have more."""
         return float(self.regularization[0])
 
-    def noise(self, batch_size: int = 1) -> float:
-        """σ² from E‖∇f_ij‖² - ‖∇f_i‖², without the regularizer, which is the same in each sample."""
+    def node_noise(self, solution: np.ndarray) -> np.ndarray:
+        """E‖∇f_ij‖² - ‖∇f_i‖², without the regularizer, which is the same in each sample."""
         with in_double(self) as wide:
-            x = jnp.broadcast_to(jnp.asarray(self.solution), (self.nodes, self.dim))
+            x = jnp.broadcast_to(jnp.asarray(solution), (self.nodes, self.dim))
             slopes = wide.sample_weight * self.slope(wide.design.margins(x), wide.targets)
-            mean = (wide.design.combine(slopes) ** 2).sum(-1)
-            second_moment = wide.counts * (slopes**2 * wide.design.squared_norms()).sum(-1)
+            mean = squared_norms(wide.design.combine(slopes))
+            second_moment = wide.counts * sum_pairwise(separate(slopes**2 * wide.design.squared_norms()))
             # With one sample a node the two are equal, but for rounding.
-            variance = jnp.where(second_moment - mean > 1e-12 * second_moment, second_moment - mean, 0)
-            return float(variance.mean()) / batch_size
+            return np.asarray(jnp.where(second_moment - mean > 1e-12 * second_moment, second_moment - mean, 0))
 
 
 def _gram_extremes(matrix: np.ndarray | sparse.csr_matrix, weight: np.ndarray) -> tuple[float, float]:

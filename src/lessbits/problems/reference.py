@@ -1,0 +1,194 @@
+"""Reference solutions to machine precision, of problems whose nodes may be spread over several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from threadpoolctl import threadpool_limits
+
+from lessbits.errors import InputError
+from lessbits.summation import add_slices
+
+if TYPE_CHECKING:
+    from lessbits.problems.base import Problem
+
+Some = TypeVar("Some", bound="Problem")
+
+MOST_STEPS = 100
+SOLUTION_TOLERANCE = 1e-12  # gradient norm of a reference solution
+LARGEST_DENSE = 3000  # dimension up to which a Hessian is formed
+
+
+@contextmanager
+def in_double(problem: Some) -> Iterator[Some]:
+    """Give the problem, as it is held, in float64: a reference must be better than the runs scored against it."""
+    solution = problem.__dict__.get("solution")
+    with jax.enable_x64(True):
+        wide = jax.tree.map(
+            lambda leaf: (
+                jnp.asarray(leaf, jnp.float64) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf
+            ),
+            problem,
+        )
+        if solution is not None:
+            wide.__dict__["solution"] = solution
+        yield wide
+
+
+class Team(Protocol):
+    """The processes that hold the nodes of a problem, as far as a reference solution needs them."""
+
+    def all_gather(self, rows: np.ndarray) -> np.ndarray:
+        """Join the rows of all nodes."""
+
+    def broadcast(self, array: np.ndarray | None) -> np.ndarray:
+        """Return the first process's array everywhere."""
+
+    def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
+        """Let one process after the other add to a sum."""
+
+
+class OneProcess:
+    """All nodes are here."""
+
+    def all_gather(self, rows: np.ndarray) -> np.ndarray:
+        """Nothing to join."""
+        return rows
+
+    def broadcast(self, array: np.ndarray | None) -> np.ndarray:
+        """Nobody to tell."""
+        assert array is not None
+        return array
+
+    def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
+        """Nobody before or after."""
+        return add(start)
+
+
+ALONE = OneProcess()
+
+
+class MeanLoss:
+    """(1/n) Σ f_i of all nodes, whoever holds them, with the same bits however they are spread over processes."""
+
+    def __init__(self, here: Problem, team: Team) -> None:
+        self.here, self.team = here, team
+
+    def loss(self, x: np.ndarray) -> float:
+        """f(x)."""
+        return float(mean_rows(self.team.all_gather(np.asarray(_losses(self.here, x))[:, None]))[0])
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """∇f(x)."""
+        return np.asarray(mean_rows(self.team.all_gather(np.asarray(_gradients(self.here, x)))))
+
+    def hessian(self, x: np.ndarray) -> np.ndarray:
+        """∇²f(x), added up node by node: all Hessians at once may not fit."""
+        empty = np.zeros((self.here.dim, self.here.dim))
+        total = self.team.chain(lambda sum_before: np.asarray(_add_hessians(self.here, x, sum_before)), empty)
+        return total / len(self.team.all_gather(np.asarray(self.here.counts)))
+
+    def product(self, x: np.ndarray, vector: np.ndarray) -> np.ndarray:
+        """∇²f(x) times a vector."""
+        return np.asarray(mean_rows(self.team.all_gather(np.asarray(_products(self.here, x, vector)))))
+
+
+@jax.jit
+def mean_rows(rows: jax.Array) -> jax.Array:
+    """Mean of all nodes' rows, added up in one order."""
+    return add_slices(jnp.asarray(rows)) / rows.shape[0]
+
+
+def _everywhere(problem: Problem, x: jax.Array) -> jax.Array:
+    return jnp.broadcast_to(x, (problem.nodes, problem.dim))
+
+
+@jax.jit
+def _losses(problem: Problem, x: jax.Array) -> jax.Array:
+    return problem.losses(_everywhere(problem, x))
+
+
+@jax.jit
+def _gradients(problem: Problem, x: jax.Array) -> jax.Array:
+    return problem.gradient(_everywhere(problem, x))
+
+
+@jax.jit
+def _products(problem: Problem, x: jax.Array, vector: jax.Array) -> jax.Array:
+    return jax.jvp(lambda point: problem.gradient(_everywhere(problem, point)), (x,), (vector,))[1]
+
+
+@jax.jit
+def _add_hessians(problem: Problem, x: jax.Array, total: jax.Array) -> jax.Array:
+    def add(total: jax.Array, node: jax.Array) -> tuple[jax.Array, None]:
+        return total + problem.restrict(node[None]).hessian(x[None])[0], None
+
+    return lax.scan(add, total, jnp.arange(problem.nodes))[0]
+
+
+def minimise(problem: Problem, team: Team = ALONE) -> np.ndarray:
+    """Minimise (1/n) Σ f_i to a gradient norm of at most 1e-12, in float64; a team holds the nodes together."""
+    with in_double(problem) as wide:
+        mean = MeanLoss(wide, team)
+        x = _by_conjugate_gradients(mean) if problem.dim > LARGEST_DENSE else _by_newton(mean)
+        norm = float(np.linalg.norm(mean.gradient(x)))
+    if not norm <= SOLUTION_TOLERANCE:
+        raise InputError(
+            f"no solution was found: the gradient norm stops at {norm:.1e}, above {SOLUTION_TOLERANCE:g}; "
+            "add regularization, scale the data, or give the solution"
+        )
+    return x
+
+
+def _by_newton(mean: MeanLoss) -> np.ndarray:
+    x = np.zeros(mean.here.dim)
+    gradient = mean.gradient(x)
+    for _ in range(MOST_STEPS):
+        size, loss = float(np.linalg.norm(gradient)), mean.loss(x)
+        if size == 0:
+            break
+        # On one thread, and in one place: how a library shares out a factorisation changes the last bits.
+        with threadpool_limits(1):
+            direction = np.linalg.lstsq(mean.hessian(x), gradient, rcond=None)[0]
+        direction = mean.team.broadcast(direction)
+        length = 1.0
+        while length > 2.0**-30:
+            trial = x - length * direction
+            trial_gradient = mean.gradient(trial)
+            smaller = float(np.linalg.norm(trial_gradient)) < size
+            # Far from the solution the loss decides; near it only the gradient still has digits.
+            if smaller and (size < 1e-6 or mean.loss(trial) < loss):
+                break
+            length /= 2
+        else:
+            break
+        x, gradient = trial, trial_gradient
+    return x
+
+
+def _by_conjugate_gradients(mean: MeanLoss) -> np.ndarray:
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    dim = mean.here.dim
+    x = np.zeros(dim)
+    for _ in range(MOST_STEPS):
+        gradient = mean.gradient(x)
+        size = float(np.linalg.norm(gradient))
+        if size <= SOLUTION_TOLERANCE / 10:
+            break
+        point = x
+        operator = LinearOperator((dim, dim), lambda vector, point=point: mean.product(point, vector), dtype=np.float64)
+        direction, _ = cg(operator, gradient, rtol=min(0.1, size), maxiter=10 * dim)
+        length = 1.0
+        while length > 2.0**-30 and float(np.linalg.norm(mean.gradient(x - length * direction))) >= size:
+            length /= 2
+        if length <= 2.0**-30:
+            break
+        x = x - length * direction
+    return x
