@@ -12,6 +12,10 @@ class MissingDataError(InputError):
     """A data set is not on this machine; the message says how to get it."""
 
 
+class WireError(InputError):
+    """Bytes that are no message of this codec, or not the message that was due; the message says which and why."""
+
+
 def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
     """Return `given` if it is one of `allowed`, else raise with the nearest match."""
     names = list(allowed)

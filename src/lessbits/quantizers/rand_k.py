@@ -23,6 +23,13 @@ def coprime_strides(dim: int) -> np.ndarray:
     return units[np.linspace(0, len(units) - 1, min(len(units), MOST_STEPS)).astype(int)].astype(np.uint32)
 
 
+def draw_pattern(dim: int, draws: Draws) -> tuple[jax.Array, jax.Array]:
+    """Return the stride A, coprime to d, and the shift B of each row: all that the chosen coordinates depend on."""
+    strides = jnp.asarray(coprime_strides(dim))
+    bits = draws.bits(2)
+    return strides[bits[:, 0] % strides.shape[0]], bits[:, 1] % jnp.uint32(dim)
+
+
 def chosen(dim: int, count: jax.Array | float, draws: Draws) -> jax.Array:
     """Return a mask [rows, dim] of `count` coordinates a row, each in it with probability count/dim.
 
@@ -30,11 +37,8 @@ def chosen(dim: int, count: jax.Array | float, draws: Draws) -> jax.Array:
     without a sort, for a k that may be traced. B alone makes every coordinate equally likely, which is all that
     unbiasedness and ω = d/k - 1 ask for; A makes the pattern differ from row to row.
     """
-    strides = jnp.asarray(coprime_strides(dim))
-    bits = draws.bits(2)
-    stride = strides[bits[:, 0] % strides.shape[0]][:, None]
-    shift = (bits[:, 1] % jnp.uint32(dim))[:, None]
-    position = stride * lax.iota(jnp.uint32, dim) % jnp.uint32(dim) + shift
+    stride, shift = draw_pattern(dim, draws)
+    position = stride[:, None] * lax.iota(jnp.uint32, dim) % jnp.uint32(dim) + shift[:, None]
     position = jnp.where(position >= dim, position - jnp.uint32(dim), position)
     return position.astype(jnp.int32) < jnp.asarray(count, jnp.int32)
 

@@ -1,0 +1,85 @@
+"""Payloads as bytes: host side, exact, and as short as is known how."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lessbits.codecs.base import Codec
+from lessbits.codecs.composition import CompositionCodec
+from lessbits.codecs.entropy import EntropyLevels
+from lessbits.codecs.levels import FixedLevels, NaturalCodec
+from lessbits.codecs.values import RandKCodec, RawCodec, TopKCodec, payload_row
+from lessbits.errors import InputError, check_name
+from lessbits.quantizers import (
+    Composition,
+    Compressor,
+    Dither,
+    Exact,
+    Natural,
+    RandK,
+    Scaled,
+    ScaledSign,
+    Ternary,
+    TopK,
+)
+from lessbits.quantizers.contractions import SignPayload
+from lessbits.quantizers.dither import DitherPayload
+
+__all__ = ["Codec", "make_codec", "register_codec"]
+
+CODES = ("entropy", "fixed")
+
+Factory = Callable[[Any, int, str, np.dtype], Codec]
+
+
+def make_codec(compressor: Compressor, dim: int, code: str = "entropy", dtype: Any = np.float64) -> Codec:
+    """Return the codec for a compressor's payloads of vectors of dimension `dim` in precision `dtype`.
+
+    `code` is `entropy` or `fixed` (a fixed width for each level); it matters where levels are sent. A compressor that
+    no codec was registered for sends its payload as it is.
+    """
+    check_name("code", code, CODES)
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise InputError(f"codecs were asked for {dtype}, but vectors are float32 or float64")
+    factory = _FACTORIES.get(type(compressor), _raw)
+    return factory(compressor, dim, code, dtype)
+
+
+def register_codec(compressor: type[Compressor], factory: Factory) -> None:
+    """Say how payloads of a quantizer of your own travel: `factory(compressor, dim, code, dtype)` returns a codec."""
+    _FACTORIES[compressor] = factory
+
+
+def _raw(compressor: Compressor, dim: int, code: str, dtype: np.dtype) -> Codec:
+    return RawCodec(payload_row(compressor, dim, dtype))
+
+
+def _levels(payload: type, most: int, level_type: str, by_norm: bool, dim: int, code: str, dtype: np.dtype) -> Codec:
+    if code == "fixed":
+        return FixedLevels(payload, most, dim, level_type, dtype)
+    return EntropyLevels(payload, most, dim, level_type, dtype, by_norm)
+
+
+def _dither(compressor: Dither, dim: int, code: str, dtype: np.dtype) -> Codec:
+    return _levels(DitherPayload, int(compressor.level_count), compressor.level_type, True, dim, code, dtype)
+
+
+def _compose(compressor: Composition, dim: int, code: str, dtype: np.dtype) -> Codec:
+    kept = int(compressor.first.kept)
+    row = payload_row(compressor.second, dim, dtype)
+    return CompositionCodec(dim, kept, row, make_codec(compressor.second, kept, code, dtype))
+
+
+_FACTORIES: dict[type[Compressor], Factory] = {
+    Exact: _raw,
+    Dither: _dither,
+    Composition: _compose,
+    Ternary: lambda compressor, *rest: _levels(DitherPayload, 1, "int8", False, *rest),
+    ScaledSign: lambda compressor, *rest: _levels(SignPayload, 1, "int8", False, *rest),
+    Natural: lambda compressor, dim, code, dtype: NaturalCodec(dim),
+    RandK: lambda compressor, dim, code, dtype: RandKCodec(dim, int(compressor.kept), dtype),
+    TopK: lambda compressor, dim, code, dtype: TopKCodec(dim, compressor.kept, dtype),
+    Scaled: lambda compressor, *rest: make_codec(compressor.quantizer, *rest),
+}

@@ -1,0 +1,200 @@
+"""Levels in about as many bits as they tell: a range coder with one of the models that both ends know."""
+
+import math
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lessbits.codecs.base import Codec, Key
+from lessbits.codecs.buckets import FIRST_SHARED, buckets, symbols_of
+from lessbits.codecs.codebooks import Codebook, features, norm_codebook, sign_codebook
+from lessbits.codecs.levels import SCALE_BYTES, FixedLevels, pack_scale, unpack_scale
+from lessbits.codecs.range_coding import (
+    LOST_BITS,
+    WORD,
+    Model,
+    decode_symbols,
+    encode_symbols,
+    make_model,
+    whole_weights,
+)
+from lessbits.errors import WireError
+from lessbits.quantizers.base import Payload
+from lessbits.summation import separate, squared_norms, sum_pairwise
+
+FIXED, ALL_ZERO, NOTHING, FIRST_MODEL = 0, 1, 2, 3  # the first byte: what follows it
+LARGEST_SUM = 2**31  # what whole numbers of 32 bits hold
+_NONE = np.zeros(0, np.int32)
+STEPS = 16  # expected lengths are found in steps of 1/16 bit
+
+
+class EntropyLevels(Codec):
+    """One byte that names the model, the levels' code, and the scale; at most one byte longer than a fixed width.
+
+    The code has a symbol for each level (see `buckets`), then the low bits of those that share a symbol with others. A
+    vector that a fixed width holds in fewer bytes is sent so; one of zeros takes 5 bytes, or 1 with scale zero.
+    """
+
+    body_bytes = None
+
+    def __init__(
+        self, make_payload: type, most: int, dim: int, level_type: Any, dtype: np.dtype, by_norm: bool
+    ) -> None:
+        self.fixed = FixedLevels(make_payload, most, dim, level_type, dtype)
+        self.make_payload, self.most, self.dim = make_payload, most, dim
+        self.most_bytes = self.fixed.body_bytes + 1
+        self.shaped = by_norm and most > 1
+        self.last = len(buckets(most).starts) - 1  # symbols are -last … last, sent from 0 on
+        # Models are made when first used, and not again: a run meets few of them.
+        self.model = lru_cache(maxsize=64)(self._model)
+
+    @property
+    def codebook(self) -> Codebook:
+        """The models; made once for all codecs alike."""
+        return norm_codebook(self.most, self.dim) if self.shaped else sign_codebook()
+
+    def encode(self, payload: Payload, key: Key = None) -> bytes:
+        """Choose the model that promises the shortest code."""
+        levels, scale = np.asarray(payload[0]), payload[1]
+        ending = pack_scale(scale, self.fixed.dtype)
+        numbers = self.fixed.numbers(levels)
+        if not levels.any():
+            return bytes([ALL_ZERO]) + ending if any(ending) else bytes([NOTHING])
+        symbols, low, low_bits = self._split(levels)
+        bits = self.codebook.bits(self._counts(symbols))
+        best = int(bits.argmin())
+        limit = self.fixed.body_bytes - SCALE_BYTES
+        if bits[best] / 8 < limit:
+            code = encode_symbols(symbols, self.model(best), low, low_bits)
+            if len(code) < limit:
+                return bytes([FIRST_MODEL + best]) + code + ending
+        return bytes([FIXED]) + self.fixed.pack(numbers) + ending
+
+    def decode(self, body: bytes, key: Key = None) -> Payload:
+        """Read the first byte, and then the levels as it says."""
+        self.check_length(body)
+        kind = body[0] if body else NOTHING
+        if len(body) < (1 if kind == NOTHING else 1 + SCALE_BYTES):
+            raise WireError(f"a message has {len(body)} bytes, too few for its model and its scale")
+        dtype = self.fixed.dtype
+        scale = dtype.type(0) if kind == NOTHING else unpack_scale(body[-SCALE_BYTES:], dtype)
+        code = body[1:] if kind == NOTHING else body[1:-SCALE_BYTES]
+        if kind == FIXED:
+            return self.make_payload(self.fixed.unpack(code), scale)
+        if kind in (ALL_ZERO, NOTHING):
+            if code:
+                raise WireError(f"a message of zeros has {len(code)} bytes too many")
+            return self.make_payload(np.zeros(self.dim, self.fixed.level_type), scale)
+        model = kind - FIRST_MODEL
+        if model >= len(self.codebook):
+            raise WireError(f"a message names model {model}, but there are {len(self.codebook)}")
+        if len(code) >= self.fixed.body_bytes - SCALE_BYTES:
+            raise WireError(f"a message has a code of {len(code)} bytes, but a fixed width is as short")
+        return self.make_payload(self._join(code, self.model(model)), scale)
+
+    def expected_bytes(self, payload: Payload) -> jax.Array:
+        """The model's length, with the mean length of an ending; the same bits however many rows there are."""
+        sums = self._sums(jnp.abs(payload[0].astype(jnp.int32)))
+        rates = self.codebook.rates / math.log(2)
+        bits = jnp.asarray(self.dim * self.codebook.normalizers / math.log(2), jnp.float32)
+        for column, total in enumerate(sums):
+            bits = bits + separate(total[:, None] * jnp.asarray(rates[:, column], jnp.float32))
+        shortest = bits.min(axis=-1)
+        shortest = shortest + separate(self.dim * LOST_BITS * jnp.maximum(1 - WORD / jnp.maximum(shortest, 1), 0))
+        steps = jnp.floor(jnp.maximum(shortest, 0) * STEPS).astype(jnp.int32)
+        code = (steps // (8 * STEPS)).astype(jnp.float32) + jnp.asarray(_ENDINGS)[steps % (8 * STEPS)]
+        whole = jnp.minimum(code + (1 + SCALE_BYTES), self.most_bytes)
+        empty = jnp.where(payload[1] == 0, 1, 1 + SCALE_BYTES)
+        return jnp.where(sums[0] > 0, whole, empty).astype(jnp.float32)
+
+    @property
+    def settings(self) -> tuple[Hashable, ...]:
+        """Those of a fixed width, and which models."""
+        return *self.fixed.settings, self.shaped
+
+    def agreement(self) -> bytes:
+        """The settings, every model, and how the coder uses one."""
+        weights = [whole_weights(self.codebook.probabilities(model)).tobytes() for model in range(len(self.codebook))]
+        sample = encode_symbols(np.arange(2 * self.last + 1), self.model(0))
+        return super().agreement() + b"".join(weights) + sample
+
+    def _model(self, number: int) -> Model:
+        return make_model(self.codebook.probabilities(number))
+
+    def _split(self, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return symbols from 0, and where there are any, low bits and how many."""
+        levels = levels.astype(np.int32)
+        if self.most < FIRST_SHARED:
+            return levels + np.int32(self.last), _NONE, _NONE
+        shared = np.flatnonzero(np.abs(levels) >= FIRST_SHARED)
+        magnitudes = np.abs(levels[shared])
+        symbols = symbols_of(magnitudes)
+        starts, low_bits = buckets(self.most)
+        low = magnitudes - starts[symbols]
+        levels[shared] = np.sign(levels[shared]) * symbols
+        return levels + np.int32(self.last), low, low_bits[symbols]
+
+    def _shared(self, symbols: np.ndarray) -> np.ndarray:
+        """Return the low bits of symbols that stand for several levels."""
+        ranks = np.abs(symbols - np.int32(self.last))
+        return buckets(self.most).low_bits[ranks[ranks >= FIRST_SHARED]]
+
+    def _join(self, code: bytes, model: Model) -> np.ndarray:
+        symbols, low = decode_symbols(code, self.dim, model, self._shared if self.most >= FIRST_SHARED else None)
+        levels = symbols - np.int32(self.last)
+        if self.most < FIRST_SHARED:
+            return levels.astype(self.fixed.level_type)
+        shared = np.flatnonzero(np.abs(levels) >= FIRST_SHARED)
+        magnitudes = buckets(self.most).starts[np.abs(levels[shared])] + low
+        if magnitudes.max(initial=0) > self.most:
+            raise WireError(f"a message has level {magnitudes.max()}, but the largest is {self.most}")
+        levels[shared] = np.sign(levels[shared]) * magnitudes
+        return levels.astype(self.fixed.level_type)
+
+    def _counts(self, symbols: np.ndarray) -> np.ndarray:
+        """Return how often each symbol occurs, with either sign."""
+        counts = np.bincount(symbols, minlength=2 * self.last + 1)
+        folded = counts[self.last :].astype(np.float64)
+        folded[1:] += counts[: self.last][::-1]
+        return folded
+
+    def _sums(self, magnitudes: jax.Array) -> list[jax.Array]:
+        """Sum each feature over the coordinates of each row, float32 [rows].
+
+        Whole numbers add up to the same in any order. One reduction of them all is several times faster than one for
+        each, which would each quantize again.
+        """
+        # Σ|l| ≤ √d·‖l‖ and Σl² = ‖l‖², where ‖l‖ ≤ s + √d; the others are sums of d terms.
+        root, largest = math.sqrt(self.dim), self.codebook.statistics[-1, 3]
+        bounds = (self.dim, root * (self.most + root), (self.most + root) ** 2, self.dim * largest)
+        values = features(magnitudes)[: 4 if self.shaped else 1]
+        fits = [bound < LARGEST_SUM for bound in bounds[: len(values)]]
+        whole = [each.astype(jnp.int32) for each, fit in zip(values, fits, strict=True) if fit]
+
+        def add(left: Sequence[jax.Array], right: Sequence[jax.Array]) -> list[jax.Array]:
+            return [one + other for one, other in zip(left, right, strict=True)]
+
+        added = iter(lax.reduce(whole, [jnp.int32(0)] * len(whole), add, [magnitudes.ndim - 1]))
+        sums = []
+        for column, fit in enumerate(fits):
+            if fit:
+                sums.append(next(added).astype(jnp.float32))
+            elif column == 2:  # even one square may be too large
+                sums.append(squared_norms(magnitudes.astype(jnp.float32)))
+            else:
+                sums.append(sum_pairwise(values[column].astype(jnp.float32)))
+        return sums
+
+
+def _endings() -> np.ndarray:
+    """Return the mean bytes that a part of a byte takes, in steps: 1 - 2^-bits, as some endings are lucky."""
+    bits = (np.arange(8 * STEPS) + 0.5) / STEPS
+    return (1 - 2.0**-bits).astype(np.float32)
+
+
+_ENDINGS = _endings()

@@ -1,0 +1,128 @@
+"""Whole levels and a scale: dithering, ternary, sign; and natural compression, which has levels alone."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import jax
+import numpy as np
+
+from lessbits.codecs.base import Codec, Key, same_for_all
+from lessbits.codecs.packing import pack, packed_bytes, unpack
+from lessbits.errors import WireError
+from lessbits.quantizers.base import Payload
+
+SCALE_BYTES = 4
+
+
+def shift_levels(levels: Any, most: int, dim: int) -> np.ndarray:
+    """Return levels -s … s as numbers from 0, or raise where a payload has others."""
+    levels = np.asarray(levels)
+    if levels.shape != (dim,):
+        raise WireError(f"a payload has levels of shape {levels.shape}, but one row has the shape ({dim},)")
+    if levels.min() < -most or levels.max() > most:
+        raise WireError(
+            f"a payload has levels from {levels.min()} to {levels.max()}, but -{most} to {most} are all: "
+            "was the vector finite?"
+        )
+    wide = np.uint8 if 2 * most < 2**8 else np.uint32
+    return np.add(levels, most, dtype=np.int32 if wide is np.uint32 else np.int16).astype(wide)
+
+
+def unshift_levels(numbers: np.ndarray, most: int, level_type: np.dtype) -> np.ndarray:
+    """Return numbers from 0 as levels -s … s, or raise where there are more."""
+    if numbers.max() > 2 * most:
+        raise WireError(f"a message has level {int(numbers.max()) - most}, but the largest is {most}")
+    # Numbers below 2^32 wrap around to what was meant.
+    return (numbers.astype(level_type) - level_type.type(most)).astype(level_type, copy=False)
+
+
+def pack_scale(scale: Any, dtype: np.dtype) -> bytes:
+    """Return a scale as float32, which it is by value in every payload; infinite and NaN too, as a run may diverge."""
+    scale = np.asarray(scale)
+    with np.errstate(over="ignore", invalid="ignore"):
+        packed = scale.astype("<f4").tobytes()
+    if scale.dtype != dtype or unpack_scale(packed, dtype).tobytes() != scale.tobytes():
+        raise WireError(f"a payload has the scale {scale} ({scale.dtype}), but scales are float32 values as {dtype}")
+    return packed
+
+
+def unpack_scale(packed: bytes, dtype: np.dtype) -> np.generic:
+    """Return a scale in the working precision."""
+    if len(packed) != SCALE_BYTES:
+        raise WireError(f"a message ends with {len(packed)} bytes where its scale should be, but that has 4")
+    with np.errstate(invalid="ignore"):
+        scale = np.frombuffer(packed, "<f4").astype(dtype)[0]
+        back = np.asarray(scale).astype("<f4").tobytes()
+    if (np.signbit(scale) and not np.isnan(scale)) or back != packed:
+        raise WireError(f"a message has the scale {scale}, but scales are float32 values from 0")
+    return scale
+
+
+class FixedLevels(Codec):
+    """Levels of ⌈log2(2s+1)⌉ bits each, packed, then the scale."""
+
+    def __init__(self, make_payload: type, most: int, dim: int, level_type: Any, dtype: np.dtype) -> None:
+        self.make_payload, self.most, self.dim = make_payload, most, dim
+        self.level_type, self.dtype = np.dtype(level_type), np.dtype(dtype)
+        self.width = (2 * most).bit_length()
+        self.body_bytes: int = packed_bytes(dim, self.width) + SCALE_BYTES
+        self.most_bytes = self.body_bytes
+
+    def encode(self, payload: Payload, key: Key = None) -> bytes:
+        """Pack the levels, and append the scale."""
+        return self.pack(self.numbers(payload[0])) + pack_scale(payload[1], self.dtype)
+
+    def decode(self, body: bytes, key: Key = None) -> Payload:
+        """Unpack."""
+        self.check_length(body)
+        return self.make_payload(self.unpack(body[:-SCALE_BYTES]), unpack_scale(body[-SCALE_BYTES:], self.dtype))
+
+    def numbers(self, levels: Any) -> np.ndarray:
+        """Return levels -s … s as numbers from 0, or raise where a payload has others."""
+        return shift_levels(levels, self.most, self.dim)
+
+    def pack(self, numbers: np.ndarray) -> bytes:
+        """Pack what `numbers` returned."""
+        return pack(numbers, self.width)
+
+    def unpack(self, packed: bytes) -> np.ndarray:
+        """Return the levels."""
+        return unshift_levels(unpack(packed, self.dim, self.width), self.most, self.level_type)
+
+    def expected_bytes(self, payload: Payload) -> jax.Array:
+        """The length of every body."""
+        return same_for_all(self.body_bytes, payload)
+
+    @property
+    def settings(self) -> tuple[Hashable, ...]:
+        """The kind of payload, the number of levels, d and the types."""
+        return self.make_payload.__qualname__, self.most, self.dim, self.level_type.str, self.dtype.str
+
+
+class NaturalCodec(Codec):
+    """Signs and exponents, -255 … 255, of 9 bits each."""
+
+    most = 255
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+        self.body_bytes: int = packed_bytes(dim, 9)
+        self.most_bytes = self.body_bytes
+
+    def encode(self, payload: Payload, key: Key = None) -> bytes:
+        """Pack."""
+        return pack(shift_levels(payload, self.most, self.dim), 9)
+
+    def decode(self, body: bytes, key: Key = None) -> Payload:
+        """Unpack."""
+        self.check_length(body)
+        return unshift_levels(unpack(body, self.dim, 9), self.most, np.dtype(np.int16))
+
+    def expected_bytes(self, payload: Payload) -> jax.Array:
+        """The length of every body."""
+        return same_for_all(self.body_bytes, payload)
+
+    @property
+    def settings(self) -> tuple[Hashable, ...]:
+        """The dimension."""
+        return (self.dim,)

@@ -1,0 +1,118 @@
+"""Payloads to try codecs on, and what must come back."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.codecs import make_codec
+from lessbits.codecs.values import Pattern
+from lessbits.quantizers import make_quantizer
+from lessbits.quantizers.contractions import SignPayload
+from lessbits.quantizers.dither import DitherPayload
+from lessbits.quantizers.rand_k import coprime_strides
+from lessbits.randomness import Purpose, Step, draws, make_seed
+
+ROWS = 5
+
+
+def vectors(dim):
+    """A noise vector, zero, a single spike, a heavy tail and equal magnitudes."""
+    generator = np.random.default_rng(dim)
+    made = np.zeros((ROWS, dim))
+    made[0] = generator.normal(size=dim)
+    made[2, dim // 2] = -3
+    made[3] = generator.standard_t(1.5, size=dim)
+    made[4] = np.where(np.arange(dim) % 2, -0.7, 0.7)
+    return made
+
+
+@cache
+def _payloads(spellings, dim, dtype):
+    compressors = [make_quantizer(spelling, dim) for spelling in spellings]
+    codecs = [make_codec(compressor, dim, dtype=dtype) for compressor in compressors]
+
+    @jax.jit
+    def quantize(given):
+        draw = draws(Step(make_seed(dim), jnp.int32(7)), jnp.arange(ROWS), Purpose.DUAL)
+        payloads = [each.quantize(given, each.measure(given), draw) for each in compressors]
+        return [(payload, codec.keys(draw)) for payload, codec in zip(payloads, codecs, strict=True)]
+
+    return dict(zip(spellings, quantize(np.asarray(vectors(dim), dtype)), strict=True))
+
+
+def quantized(spelling, dim, code="entropy", dtype=np.float64, among=None):
+    """The codec, a stacked payload as JAX arrays, and rows of (payload, key) as NumPy arrays.
+
+    `among` are spellings to compile in one go, which is quicker.
+    """
+    codec = make_codec(make_quantizer(spelling, dim), dim, code, dtype)
+    payload, keys = _payloads(tuple(among or [spelling]), dim, dtype)[spelling]
+    stacked = jax.tree.map(np.asarray, payload)
+    rows = [
+        (jax.tree.map(lambda leaf, row=row: leaf[row], stacked), None if keys is None else np.asarray(keys)[row])
+        for row in range(ROWS)
+    ]
+    return codec, payload, rows
+
+
+def assert_same(left, right):
+    """Two payloads have the same structure, types, shapes and bits."""
+    assert jax.tree.structure(left) == jax.tree.structure(right)
+    for one, other in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        assert one.tobytes() == other.tobytes()
+
+
+def dithered(vector, levels, generator):
+    """The payload of dithering with s levels, made with NumPy."""
+    if not vector.any():
+        return DitherPayload(np.zeros(vector.shape, _level_type(levels)), np.float64(0))
+    norm = np.nextafter(np.float32(np.linalg.norm(vector)), np.float32(np.inf)).astype(np.float64)
+    rounded = np.floor(vector * (levels / norm) + generator.random(vector.shape))
+    return DitherPayload(np.clip(rounded, -levels, levels).astype(_level_type(levels)), norm)
+
+
+def _level_type(levels):
+    return next(kind for kind in (np.int8, np.int16, np.int32) if levels <= np.iinfo(kind).max)
+
+
+def entropy_bytes(levels):
+    """The empirical entropy of all levels of a vector, in bytes."""
+    _, counts = np.unique(levels, return_counts=True)
+    return -(counts * np.log2(counts / levels.size)).sum() / 8
+
+
+def made_key(dim):
+    """A stride and a shift of rand-k."""
+    return np.array([coprime_strides(dim)[-1], dim - 1], np.uint32)
+
+
+def made_payloads(dim, kept=1):
+    """Rows such as quantizers make, by spelling; made with NumPy, as compiling takes longer than coding."""
+    generator = np.random.default_rng(dim)
+    chosen = np.isin(np.arange(dim), Pattern(dim, kept).positions(made_key(dim)))
+    made = {}
+    for vector in vectors(dim):
+        signs = np.sign(vector).astype(np.int8)
+        sparse = np.where(chosen, vector, 0)
+        row = {
+            "exact": vector,
+            "natural": _natural(vector, generator),
+            "ternary": DitherPayload(signs, np.float64(0.5)),
+            "sign": SignPayload(signs, np.float64(0.25)),
+            f"rand-{kept}": sparse,
+            f"top-{kept}": sparse,
+            f"rand-{kept}+natural": _natural(sparse, generator),
+            f"rand-{kept}+dit-4": dithered(sparse, 8, generator),
+        }
+        row |= {f"dither:{levels}": dithered(vector, levels, generator) for levels in (1, 2, 7, 8, 130, 2**20)}
+        for spelling, payload in row.items():
+            made.setdefault(spelling, []).append(payload)
+    return made
+
+
+def _natural(vector, generator):
+    return (np.sign(vector) * generator.integers(0, 256, vector.shape)).astype(np.int16)

@@ -1,0 +1,68 @@
+"""Decoding bytes that nobody encoded ends in `WireError`: no other error, no hang, no more memory than a message needs.
+
+`benchmarks/fuzz_codecs.py` does the same with more inputs.
+"""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from codec_checks import quantized
+from fuzzing import fuzz, subjects
+
+from lessbits.codecs import make_codec
+from lessbits.codecs.range_coding import decode_symbols, make_model
+from lessbits.errors import WireError
+from lessbits.quantizers import Dither
+
+
+def test_a_hundred_thousand_inputs():
+    accepted, refused = fuzz(subjects(), 100_000, seed=0)
+    assert accepted > 20_000  # bytes of numbers are always numbers
+    assert refused > 20_000
+
+
+@pytest.mark.parametrize(("spelling", "code"), [("dit-4", "entropy"), ("dit-4", "fixed"), ("top-50", "entropy")])
+def test_memory_is_bounded_by_the_dimension(spelling, code):
+    dim = 20_000
+    codec, _, rows = quantized(spelling, dim, code)
+    valid = codec.encode(rows[0][0])
+    codec.decode(valid)
+    generator = np.random.default_rng(0)
+    tracemalloc.start()
+    for body in (valid, valid[:9], valid + valid, generator.bytes(len(valid)), generator.bytes(10 * codec.most_bytes)):
+        for first in (body[:1], b"\0", b"\5", b"\xff"):
+            try:
+                codec.decode(first + body[1:])
+            except WireError:
+                continue
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The inputs themselves, and a few arrays of one number a coordinate.
+    assert peak < 12 * codec.most_bytes + 40 * dim
+
+
+def test_every_first_byte_is_a_model_or_refused():
+    codec = make_codec(Dither.make(4), 50)
+    for first in range(256):
+        for rest in (b"", b"\0" * 4, b"\1" * 9, b"\xff" * 8 + b"\0" * 4):
+            try:
+                payload = codec.decode(bytes([first]) + rest)
+            except WireError:
+                continue
+            assert np.abs(payload.levels).max() <= 4
+
+
+def test_a_panic_of_the_library_is_an_error_like_any_other(monkeypatch):
+    class Panic(BaseException):
+        """What a library written in Rust raises when it gives up."""
+
+    class Decoder:
+        """One that gives up at once."""
+
+        def __init__(self, words):
+            raise Panic("index out of bounds")
+
+    monkeypatch.setattr("constriction.stream.queue.RangeDecoder", Decoder)
+    with pytest.raises(WireError, match="index out of bounds"):
+        decode_symbols(b"1234", 10, make_model(np.array([0.5, 0.5])))
