@@ -13,15 +13,17 @@ SOURCE = Path(lessbits.__file__).parent
 LAYERS = [
     {"version", "errors", "pytrees", "randomness", "summation", "theory", "settings", "fingerprint", "plain"},
     {"problems", "networks", "quantizers"},
+    {"codecs"},
     {"methods"},
     {"engines"},
     {"report"},
     {"stepsizes", "tuning"},
     {"experiment", "advice"},
-    {"tuned"},
+    {"tuned", "job"},
     {"experiments"},
     {"flags"},
     {"cli"},
+    {"__main__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
@@ -48,6 +50,11 @@ def test_imports_point_one_way():
                 )
     assert ("methods", "quantizers") in seen  # the walk sees something
     assert not {there for here, there in seen if here == "theory"} - {"errors"}  # numbers in, numbers out
+
+
+def test_only_the_mpi_engine_imports_mpi4py():
+    importers = [path.name for path in SOURCE.rglob("*.py") if "mpi4py import" in path.read_text(encoding="utf-8")]
+    assert importers == ["mpi.py"]
 
 
 def test_every_layer_exists():

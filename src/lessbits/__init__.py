@@ -19,7 +19,9 @@ _HOME = {
     "AtcTracking": "methods",
     "Baseline": "methods",
     "BroadcastMessages": "methods.messages",
+    "Checkpoints": "engines.checkpoints",
     "Choco": "methods",
+    "Codec": "codecs",
     "Composition": "quantizers",
     "Compressor": "quantizers",
     "Consensus": "problems",
@@ -36,6 +38,7 @@ _HOME = {
     "GtSvrg": "methods",
     "IndependentMessages": "methods.messages",
     "InputError": "errors",
+    "Interrupted": "engines.interrupts",
     "Lead": "methods",
     "LeastSquares": "problems",
     "LinkModel": "engines.trace",
@@ -48,6 +51,7 @@ _HOME = {
     "Natural": "quantizers",
     "Network": "networks",
     "Nids": "methods",
+    "Node": "engines.node",
     "Outside": "problems",
     "PrimalDual": "methods",
     "Problem": "problems",
@@ -59,6 +63,7 @@ _HOME = {
     "ScaledSign": "quantizers",
     "Settings": "settings",
     "Softmax": "problems",
+    "Spread": "engines.spread",
     "Ssda": "methods",
     "Start": "methods.base",
     "Step": "randomness",
@@ -68,15 +73,19 @@ _HOME = {
     "Trace": "engines.trace",
     "Tuning": "tuning",
     "VrDiana": "methods",
+    "WireError": "errors",
     "build": "experiment",
     "disagreements": "methods.messages",
     "load_samples": "problems",
+    "make_codec": "codecs",
     "make_method": "stepsizes",
     "make_network": "networks",
     "make_quantizer": "quantizers",
     "primal_dual": "stepsizes",
     "pytree": "pytrees",
+    "register_codec": "codecs",
     "register_quantizer": "quantizers",
+    "run_mpi": "engines.mpi",
     "share": "methods.messages",
     "simulate": "engines.simulate",
     "split_samples": "problems",
@@ -103,10 +112,16 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from lessbits import theory
+    from lessbits.codecs import Codec, make_codec, register_codec
+    from lessbits.engines.checkpoints import Checkpoints
+    from lessbits.engines.interrupts import Interrupted
+    from lessbits.engines.mpi import run_mpi
+    from lessbits.engines.node import Node
     from lessbits.engines.scoring import Lyapunov
     from lessbits.engines.simulate import simulate
+    from lessbits.engines.spread import Spread
     from lessbits.engines.trace import LinkModel, Trace
-    from lessbits.errors import InputError
+    from lessbits.errors import InputError, WireError
     from lessbits.experiment import build
     from lessbits.methods import (
         AtcTracking,

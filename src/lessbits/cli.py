@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lessbits.engines.launch import is_rank
 from lessbits.errors import InputError, check_name
 from lessbits.flags import (
     Json,
@@ -61,33 +62,52 @@ def run(
     write_toml: Annotated[
         Path | None, output("Write the settings of the run, every one resolved, to this file.")
     ] = None,
+    checkpoint: Annotated[
+        Path | None, output("Folder for checkpoints; also written when the run is interrupted.", "--checkpoint")
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, output("Iterations between two checkpoints; default: only when interrupted.", "--checkpoint-every")
+    ] = None,
+    resume: Annotated[bool, output("Go on from the newest checkpoint in the folder.", "--resume")] = False,
+    resume_at: Annotated[
+        int | None, output("Go on from the checkpoint of this iteration instead.", "--resume-at")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a method on a problem over a network, and say how many bits it took.
 
-    Every setting has a default or is chosen; the output says which. A run that diverges ends with status 1.
+    Every setting has a default or is chosen; the output says which. A run that diverges ends with status 1, and one
+    that is interrupted, after it has written what it has, with 130.
     """
     check_writable(solution, save, write_toml, path_of(json_file))
-    set_precision(settings)
-    import numpy as np
+    if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
+        raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
+    if settings.engine == "mpi":
+        from lessbits.engines.launch import become_rank, check_launch, launch
 
-    from lessbits.advice import describe_network
-    from lessbits.experiment import build
+        check_launch(settings.encode)
+        if not is_rank():
+            raise typer.Exit(launch(settings.ranks, sys.argv[1:]))
+        become_rank()
+    set_precision(settings)
+    from lessbits.job import run_job
     from lessbits.report.text import run_report
 
-    experiment = build(settings)
-    trace = experiment.run(progress=not quiet)
+    done = run_job(settings, checkpoint, checkpoint_every, resume or resume_at is not None, resume_at, not quiet)
+    if done is None:
+        return  # another rank reports
     if solution:
-        with solution.open("wb") as stream:  # np.save would add .npy to the name
-            np.save(stream, trace.x)
+        done.save_solution(solution)
     if save:
-        trace.save(save)
+        done.trace.save(save)
     if write_toml:
-        write_toml.write_text(experiment.settings.to_toml(), encoding="utf-8")
-    show(trace.summary(), json_file, lambda: run_report(trace, describe_network(experiment.network)))
-    if trace.diverged:
-        _complain(trace.message)
+        write_toml.write_text(done.settings.to_toml(), encoding="utf-8")
+    show(done.trace.summary(), json_file, lambda: run_report(done.trace, done.network))
+    if done.trace.diverged:
+        _complain(done.trace.message)
         raise typer.Exit(1)
+    if done.interrupted:
+        raise KeyboardInterrupt
 
 
 @app.command(
@@ -263,6 +283,6 @@ def main() -> None:
         asked = getattr(getattr(error, "ctx", None), "command_path", "lessbits")
         _complain(f"{error.format_message()} (see {asked} --help)")
         status = 2
-    if status == 130:
+    if status == 130 and not is_rank():  # ranks leave it to whoever started them
         _complain("interrupted")
     sys.exit(status if isinstance(status, int) else 0)

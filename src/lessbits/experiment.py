@@ -1,10 +1,20 @@
 """From settings to problem, network and method."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import numpy as np
+
+from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.checks import GOALS, record_interval
+from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.simulate import simulate
+from lessbits.engines.spread import Spread
+from lessbits.engines.stepwise import run_stepwise
 from lessbits.engines.trace import LinkModel, Trace
+from lessbits.engines.transport import Alone, Transport, held_nodes
 from lessbits.errors import InputError, check_name
 from lessbits.methods import METHODS
 from lessbits.methods.base import Method
@@ -19,6 +29,7 @@ from lessbits.problems import (
     load_samples,
     split_samples,
 )
+from lessbits.problems.shards import NODE, load_shards
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.stepsizes import choices, make_method
 
@@ -36,8 +47,8 @@ class Experiment:
     network: Network
     method: Method
 
-    def run(self, progress: bool = False) -> Trace:
-        """Simulate it."""
+    def run(self, progress: bool = False, checkpoints: Checkpoints | None = None) -> Trace:
+        """Run it: simulated, or as a rank of those that hold the problem together."""
         settings = self.settings
         clock = None
         if settings.latency is not None or settings.bandwidth is not None:
@@ -45,24 +56,32 @@ class Experiment:
                 0.0 if settings.latency is None else settings.latency,
                 float("inf") if settings.bandwidth is None else settings.bandwidth,
             )
-        trace = simulate(
-            self.problem,
-            self.network,
-            self.method,
-            settings.iterations,
-            seed=settings.seed,
-            until=settings.until,
-            goal=settings.goal,
-            record_every=settings.record_every,
-            link_model=clock,
-            progress=progress,
-        )
+        told: dict[str, Any] = {
+            "seed": settings.seed,
+            "until": settings.until,
+            "goal": settings.goal,
+            "record_every": settings.record_every,
+            "link_model": clock,
+            "progress": progress,
+            "code": settings.code,
+            "checkpoints": checkpoints,
+        }
+        run: Callable[..., Trace] = partial(simulate, encode=settings.encode)
+        if isinstance(self.problem, Spread):
+            run = partial(run_stepwise, transport=self.problem.transport)
+        try:
+            trace = run(self.problem, self.network, self.method, settings.iterations, **told)
+        except Interrupted as stop:
+            raise Interrupted(stop.trace.with_settings(settings.model_dump())) from None
         return trace.with_settings(settings.model_dump())
 
 
-def build(settings: Settings) -> Experiment:
-    """Make everything that a run needs, and resolve every setting."""
-    problem, network, settings = build_parts(settings)
+def build(settings: Settings, transport: Transport | None = None) -> Experiment:
+    """Make everything that a run needs, and resolve every setting.
+
+    With a transport the problem is spread over its ranks, and this one makes its own nodes alone.
+    """
+    problem, network, settings = build_parts(settings, transport)
     _check_method(problem, settings)
     given = {name: getattr(settings, name) for name in STEP_SIZES if getattr(settings, name) is not None}
     method = make_method(
@@ -98,8 +117,32 @@ def _check_method(problem: Problem, settings: Settings) -> None:
         )
 
 
-def build_parts(settings: Settings) -> tuple[Problem, Network, Settings]:
+def build_parts(settings: Settings, transport: Transport | None = None) -> tuple[Problem, Network, Settings]:
     """Make the problem and the network, and resolve the settings that they decide."""
+    settings = _check_names(settings)
+    network = build_network(settings)
+    settings = settings.updated(nodes=network.nodes, weights=network.weighting)
+    team = transport or Alone()
+    held = None if team.size == 1 else held_nodes(network.nodes, team.size)[team.rank]
+    problem, settings = _random(settings, held) if settings.data is None else _from_data(settings, held, team)
+    if transport is not None:
+        problem = Spread(problem, transport)
+    if settings.dim not in (None, problem.dim):
+        raise InputError(f"dim is {settings.dim}, but the data make it {problem.dim}: leave dim out")
+    return problem, network, settings.updated(dim=problem.dim)
+
+
+def build_network(settings: Settings) -> Network:
+    """Make the network that the settings name."""
+    nodes = settings.nodes
+    if nodes is None and settings.network.split(":")[0] in NETWORK_NAMES and not settings.network.startswith("torus:"):
+        nodes = DEFAULT_NODES
+    seed = settings.seed if settings.network_seed is None else settings.network_seed
+    return make_network(settings.network, nodes, settings.weights, seed)
+
+
+def _check_names(settings: Settings) -> Settings:
+    """Refuse unknown names, and resolve what depends on nothing else."""
     for kind, given, allowed in (
         ("problem", settings.problem, PROBLEMS),
         ("method", settings.method, METHODS),
@@ -112,23 +155,14 @@ def build_parts(settings: Settings) -> tuple[Problem, Network, Settings]:
     option, messages, quantizer = choices(settings.method, settings.option, settings.messages, settings.quantizer)
     settings = settings.updated(option=option, messages=messages, quantizer=quantizer)
     seed = settings.seed
-    settings = settings.updated(
+    return settings.updated(
         problem_seed=seed if settings.problem_seed is None else settings.problem_seed,
         network_seed=seed if settings.network_seed is None else settings.network_seed,
     )
-    nodes = settings.nodes
-    if nodes is None and settings.network.split(":")[0] in NETWORK_NAMES and not settings.network.startswith("torus:"):
-        nodes = DEFAULT_NODES
-    network = make_network(settings.network, nodes, settings.weights, settings.network_seed or 0)
-    settings = settings.updated(nodes=network.nodes, weights=network.weighting)
-    problem, settings = _random(settings) if settings.data is None else _from_data(settings, settings.data)
-    if settings.dim not in (None, problem.dim):
-        raise InputError(f"dim is {settings.dim}, but the data make it {problem.dim}: leave dim out")
-    return problem, network, settings.updated(dim=problem.dim)
 
 
-def _random(settings: Settings) -> tuple[Problem, Settings]:
-    """Draw a problem."""
+def _random(settings: Settings, held: np.ndarray | None) -> tuple[Problem, Settings]:
+    """Draw a problem, and keep the nodes held here."""
     if settings.problem not in ("consensus", "least-squares"):
         raise InputError(
             f"{settings.problem} needs data: give --data a libsvm file or a name such as breast-cancer or w1a"
@@ -141,19 +175,22 @@ def _random(settings: Settings) -> tuple[Problem, Settings]:
     nodes, seed = settings.nodes or DEFAULT_NODES, settings.problem_seed or 0
     dim = settings.dim or DEFAULT_DIM
     if settings.problem == "consensus":
-        return Consensus.random(nodes, dim, seed), settings
+        return Consensus.random(nodes, dim, seed, held), settings
     samples = dim if settings.samples is None else settings.samples
     settings = settings.updated(samples=samples, regularization=0.0)
-    return LeastSquares.random(nodes, dim, samples, settings.condition, seed), settings
+    return LeastSquares.random(nodes, dim, samples, settings.condition, seed, held), settings
 
 
-def _from_data(settings: Settings, data: str) -> tuple[Problem, Settings]:
-    """Load samples and deal them to the nodes."""
+def _from_data(settings: Settings, held: np.ndarray | None, team: Transport) -> tuple[Problem, Settings]:
+    """Load samples and deal them to the nodes, or load each node's own; keep the nodes held here."""
+    assert settings.data is not None
     if settings.problem == "consensus":
         raise InputError(
             "consensus takes no data: it averages random vectors; choose logistic, softmax or least-squares"
         )
-    samples = load_samples(data, settings.features)
+    if NODE in settings.data:
+        return _from_shards(settings, settings.data, held, team)
+    samples = load_samples(settings.data, settings.features)
     settings = settings.updated(features=samples.dim)
     if settings.normalize:
         samples = samples.normalized_rows()
@@ -161,10 +198,24 @@ def _from_data(settings: Settings, data: str) -> tuple[Problem, Settings]:
     given = settings.regularization
     problem: LeastSquares | Logistic | Softmax
     if settings.problem == "least-squares":
-        problem = LeastSquares.from_samples(samples, parts, samples.labels, given)
+        problem = LeastSquares.from_samples(samples, parts, samples.labels, given, held)
     elif settings.problem == "logistic":
-        problem = Logistic.from_samples(samples, parts, samples.binary_labels(), given)
+        problem = Logistic.from_samples(samples, parts, samples.binary_labels(), given, held)
     else:
         labels, classes = samples.class_labels()
-        problem = Softmax.from_samples(samples, parts, labels, classes, given)
+        problem = Softmax.from_samples(samples, parts, labels, classes, given, held)
     return problem, settings.updated(regularization=float(problem.regularization[0]) if given is None else given)
+
+
+def _from_shards(settings: Settings, data: str, held: np.ndarray | None, team: Transport) -> tuple[Problem, Settings]:
+    """Load the files of the nodes held here."""
+    nodes = range(settings.nodes or DEFAULT_NODES) if held is None else held.tolist()
+    shards = load_shards(data, nodes, settings.features, team, settings.normalize)
+    features, given = [part.features for part in shards.samples], settings.regularization
+    kind = LeastSquares if settings.problem == "least-squares" else Logistic
+    targets = shards.targets(settings.problem)
+    problem: Any = kind.from_parts(features, targets, given, layout=shards.layout)
+    if settings.problem == "softmax":
+        problem = Softmax.with_classes(problem, len(shards.classes))
+    regularization = float(problem.regularization[0]) if given is None else given
+    return problem, settings.updated(features=shards.samples[0].dim, split="own", regularization=regularization)

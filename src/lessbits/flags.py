@@ -33,7 +33,9 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     ]
     for name, info in Settings.model_fields.items():
         group = info.json_schema_extra["group"] if isinstance(info.json_schema_extra, dict) else "Settings"
-        kind: Any = {"stepsizes": str, "precision": int}.get(name, info.annotation)  # choices are checked by Settings
+        kind: Any = {"precision": int, **dict.fromkeys(("stepsizes", "engine", "code"), str)}.get(
+            name, info.annotation
+        )  # choices are checked by Settings
         option = typer.Option(
             help=info.description, rich_help_panel=str(group), show_default=False, parser=_parser(kind)
         )

@@ -1,6 +1,7 @@
 """Values as files can hold them."""
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,14 @@ def plain(value: Any) -> Any:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file complete or not at all."""
+    """Write a file complete or not at all, and on the disk before it has its name."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content.encode() if isinstance(content, str) else content)
-    partial.replace(path)
+    try:
+        with partial.open("wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

@@ -41,7 +41,10 @@ class Settings(BaseModel):
     )
 
     data: str | None = _setting(
-        None, "Data", "libsvm file (.xz, .bz2 and .gz too), or the name of a data set such as w1a or breast-cancer"
+        None,
+        "Data",
+        "libsvm file (.xz, .bz2 and .gz too), the name of a data set such as w1a or breast-cancer, or files of the "
+        "nodes' own, such as part-{node}.libsvm",
     )
     features: int | None = _setting(None, "Data", "number of features", "as many as the file uses", ge=1)
     normalize: bool = _setting(False, "Data", "scale every sample to length 1", "no")
@@ -123,6 +126,18 @@ class Settings(BaseModel):
     )
     seed: int = _setting(0, "Run", "seed of all random numbers", ge=0, le=LARGEST_SEED)
     precision: Literal[32, 64] = _setting(64, "Run", "bits of a floating-point number in the computation: 32 or 64")
+    engine: Literal["simulate", "mpi"] = _setting(
+        "simulate", "Engine", "what carries messages: simulate (one process), or mpi (real processes)"
+    )
+    ranks: int | None = _setting(
+        None, "Engine", "processes to start with --engine mpi", "as many as there are cores", ge=1, le=LARGEST_NETWORK
+    )
+    code: Literal["entropy", "fixed"] = _setting(
+        "entropy", "Engine", "how levels are written as bytes: entropy (fewest bits), or fixed (a fixed width)"
+    )
+    encode: bool = _setting(
+        False, "Engine", "make the simulator really encode every message, rather than find its length", "no"
+    )
     latency: float | None = _setting(None, "Run", "seconds that an exchange takes, for simulated time", ge=0)
     bandwidth: float | None = _setting(None, "Run", "bits a second on a link, for simulated time", gt=0)
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from lessbits.engines.simulate import simulate
+from lessbits.engines.spread import Spread
+from lessbits.engines.stepwise import run_stepwise
 from lessbits.errors import InputError, check_name
 from lessbits.methods import BASELINES, METHODS
 from lessbits.methods.base import Method
@@ -172,7 +174,9 @@ def _tried(
         method = make(**sizes)
         # Stochastic options need a pass over the data to show what they do.
         iterations = int(min(TRIAL_ITERATIONS / method.passes(problem), 10 * TRIAL_ITERATIONS))
-        trial = simulate(problem, network, method, iterations, seed=seed, record_every=max(10, iterations // 100))
+        # By the ranks that hold the problem, where several do.
+        run = partial(run_stepwise, transport=problem.transport) if isinstance(problem, Spread) else simulate
+        trial = run(problem, network, method, iterations, seed=seed, record_every=max(10, iterations // 100))
         error = trial["error"]
         half = len(error) // 2
         if not trial.diverged and error[half:].max() <= 2 * error[:half].max():

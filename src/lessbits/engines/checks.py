@@ -1,6 +1,8 @@
 """What an engine refuses before it runs, each with a sentence."""
 
-import jax
+from collections.abc import Mapping
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -29,7 +31,7 @@ def check_start(start: Start | None, problem: Problem) -> Start:
     return Start(**given)
 
 
-def check_goal(goal: str, until: float | None, first: dict[str, jax.Array], target: Target) -> None:
+def check_goal(goal: str, until: float | None, first: Mapping[str, Any], target: Target) -> None:
     """Refuse a goal that the run could not tell."""
     if goal != "suboptimality":
         return

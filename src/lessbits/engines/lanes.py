@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lessbits.engines.simulate import RECORDS_AT_ONCE, Arena
+from lessbits.engines.arena import Arena
+from lessbits.engines.simulate import RECORDS_AT_ONCE
 from lessbits.methods.base import Start, State
 
 
@@ -47,8 +48,8 @@ def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Arr
 
     def iterate(index: jax.Array, carry: tuple[State, jax.Array, jax.Array]) -> tuple[State, jax.Array, jax.Array]:
         state, work, sent = carry
-        state, more, messages = _each(lambda own, state: of(own).iterate(state, index), lanes)(sizes, state)
-        return state, work + more[:, 0], sent + messages
+        state, more = _each(lambda own, state: of(own).iterate(state, index), lanes)(sizes, state)
+        return state, work + more.work[:, 0], sent + more.sent
 
     def record(flight: Flight) -> Flight:
         end = jnp.minimum(flight.iteration + arena.record_every, arena.iterations)

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree
-from lessbits.summation import add_slices, squared_norms, sum_pairwise
+from lessbits.summation import add_slices, separate, squared_norms, sum_pairwise
+
+METRICS = ("error", "consensus", "suboptimality")
 
 
 @pytree
@@ -51,7 +53,7 @@ def score(x: jax.Array, problem: Problem, target: Target) -> dict[str, jax.Array
 
 def mean_point(x: jax.Array) -> jax.Array:
     """x̄, added up in one order, whoever holds the nodes."""
-    return add_slices(x) / x.shape[0]
+    return separate(add_slices(x) / x.shape[0])
 
 
 def join_scores(x: jax.Array, mean: jax.Array, losses: jax.Array, target: Target) -> dict[str, jax.Array]:
@@ -64,7 +66,7 @@ def join_scores(x: jax.Array, mean: jax.Array, losses: jax.Array, target: Target
 
 
 def _mean(values: jax.Array) -> jax.Array:
-    return sum_pairwise(values) / values.shape[0]
+    return separate(sum_pairwise(values) / values.shape[0])
 
 
 @pytree

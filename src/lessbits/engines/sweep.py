@@ -18,9 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.engines.arena import Arena
 from lessbits.engines.checks import check_goal, check_run
 from lessbits.engines.lanes import empty_flight, fly, take_off
-from lessbits.engines.simulate import RECORDS_AT_ONCE, SECONDS_A_CHUNK, Arena
+from lessbits.engines.simulate import RECORDS_AT_ONCE, SECONDS_A_CHUNK
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem

@@ -47,8 +47,10 @@ class Trace:
     """The records of one run (columns of equal length, the start first), how it ended, and the final iterates.
 
     Columns: iteration, error, consensus, suboptimality, bits_per_link and total_bits (the paper's nominal count),
-    messages, gradient_evaluations, gradient_rounds (iterations that took any gradient), epochs, seconds,
-    simulated_seconds with a link model, and any further measures.
+    wire_bits_per_link (encoded bytes with headers), messages, gradient_evaluations, gradient_rounds (iterations that
+    took any gradient), epochs, seconds, simulated_seconds with a link model, and any further measures. A run whose
+    messages were really encoded has compute_seconds, coding_seconds and communication_seconds (means over the ranks,
+    within seconds; scoring is in none of them) and bytes_between_ranks too.
     """
 
     columns: Mapping[str, np.ndarray]
@@ -135,61 +137,3 @@ class Trace:
         except (SafetensorError, OSError, LookupError, TypeError, json.JSONDecodeError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(f"{path} is no trace, or a damaged one: {reason}") from None
-
-
-class Recorder:
-    """Collects the records of a run, chunk by chunk, and adds up what must be exact in whole numbers."""
-
-    def __init__(
-        self, first: Mapping[str, float], message_bits: list[float], links: int, nodes: int, samples: int
-    ) -> None:
-        self.metrics = {name: [np.atleast_1d(np.asarray(value, float))] for name, value in first.items()}
-        self.iteration = [np.zeros(1, np.int64)]
-        self.work = [np.zeros((1, 2), np.int64)]  # sample gradients, and iterations that took any
-        self.sent = [np.zeros((1, len(message_bits)), np.int64)]
-        self.seconds = [np.zeros(1)]
-        self.message_bits = np.array(message_bits)
-        self.links, self.nodes, self.samples = links, nodes, samples
-
-    def extend(
-        self, metrics: Mapping[str, Any], iterations: np.ndarray, work: np.ndarray, sent: np.ndarray, seconds: float
-    ) -> None:
-        """Add records: metrics, iterations in all, and work and messages since the record before."""
-        for name, values in metrics.items():
-            self.metrics[name].append(np.asarray(values, float))
-        self.iteration.append(iterations)
-        self.work.append(np.asarray(work, np.int64))
-        self.sent.append(np.asarray(sent, np.int64))
-        # The clock is read once a chunk: spread it evenly.
-        self.seconds.append(
-            self.seconds[-1][-1] + seconds * np.arange(1, len(iterations) + 1) / max(len(iterations), 1)
-        )
-
-    def last(self, name: str) -> float:
-        """Return the newest value of a metric."""
-        return float(self.metrics[name][-1][-1])
-
-    def bits_per_link(self) -> float:
-        """Return the nominal bits so far."""
-        return float(sum((part.sum(0) @ self.message_bits) for part in self.sent)) / self.links
-
-    def columns(self, link_model: LinkModel | None) -> dict[str, np.ndarray]:
-        """Join everything."""
-        iteration = np.concatenate(self.iteration)
-        sent = np.cumsum(np.concatenate(self.sent), axis=0)
-        work, rounds = np.cumsum(np.concatenate(self.work), axis=0).T
-        bits = sent @ self.message_bits
-        columns = {
-            "iteration": iteration,
-            **{name: np.concatenate(parts) for name, parts in self.metrics.items()},
-            "bits_per_link": bits / self.links,
-            "total_bits": bits,
-            "messages": sent.sum(axis=1),
-            "gradient_evaluations": work,
-            "gradient_rounds": rounds,
-            "epochs": work / self.samples,
-            "seconds": np.concatenate(self.seconds),
-        }
-        if link_model is not None:
-            columns["simulated_seconds"] = link_model.seconds(iteration, bits / self.links, work / self.nodes)
-        return columns

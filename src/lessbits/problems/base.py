@@ -27,6 +27,7 @@ class Problem(ABC):
     counts: jax.Array  # m_i, int32 [nodes here]
     endless: ClassVar[bool] = False  # whether samples are fresh each time, so that a batch may have any size
     averages: ClassVar[bool] = False  # whether the solution is the mean of the start, which gossip alone finds
+    local_constants: ClassVar[bool] = True  # whether a part of the nodes knows its L and μ without the solution
 
     # What methods call, inside the compiled loop.
 

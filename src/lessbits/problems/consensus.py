@@ -33,9 +33,14 @@ class Consensus(Problem):
         return cls(jnp.asarray(vectors, jnp.result_type(float)), jnp.ones(len(vectors), jnp.int32))
 
     @classmethod
-    def random(cls, nodes: int, dim: int, seed: int = 0) -> "Consensus":
-        """Draw c_i from N(0, I), as the paper does."""
-        return cls.make(np.random.default_rng(seed).normal(size=(nodes, dim)))
+    def random(cls, nodes: int, dim: int, seed: int = 0, held: np.ndarray | None = None) -> "Consensus":
+        """Draw c_i from N(0, I), as the paper does; only the nodes `held` are kept, by default all."""
+        random = np.random.default_rng(seed)
+        if held is None:
+            return cls.make(random.normal(size=(nodes, dim)))
+        kept = set(held.tolist())
+        rows = (random.normal(size=dim) for _ in range(nodes))  # the same numbers, one node at a time
+        return cls.make(np.stack([row for node, row in enumerate(rows) if node in kept]))
 
     @property
     def dim(self) -> int:

@@ -78,6 +78,8 @@ class Custom(Declared):
     data: Any = None  # a pytree of arrays [nodes, samples, ...]
     loss: Callable[[jax.Array, Any], jax.Array] = static(default=None)
 
+    local_constants = False
+
     @classmethod
     def make(
         cls,

@@ -63,26 +63,31 @@ class Samples:
 
     def binary_labels(self) -> np.ndarray:
         """Return labels −1.0 and +1.0 of two classes; the smaller label becomes −1."""
+        return self.with_classes(np.unique(self.labels), binary=True)
+
+    def class_labels(self) -> tuple[np.ndarray, int]:
+        """Return each sample's class, 0 to C − 1 in the order of the labels, and the number of classes C."""
         values = np.unique(self.labels)
-        if len(values) != 2:
+        return self.with_classes(values, binary=False), len(values)
+
+    def with_classes(self, values: np.ndarray, binary: bool) -> np.ndarray:
+        """Return each sample's class among the sorted labels `values`: its number, or −1.0 and +1.0 if `binary`."""
+        if binary and len(values) != 2:
             raise InputError(
                 f"data set {self.name!r} has {len(values)} class{'es' if len(values) > 1 else ''} "
                 f"(labels {_some(values)}), but exactly two are needed here: "
                 "choose another data set, or softmax regression for more than two"
             )
-        return np.where(self.labels == values[1], 1.0, -1.0)
-
-    def class_labels(self) -> tuple[np.ndarray, int]:
-        """Return each sample's class, 0 to C − 1 in the order of the labels, and the number of classes C."""
-        values, classes = np.unique(self.labels, return_inverse=True)
+        if binary:
+            return np.where(self.labels == values[1], 1.0, -1.0)
         fractional = values[values != np.rint(values)]
-        # Two fractional labels are still two classes, as in `binary_labels`; more are a regression target.
+        # Two fractional labels are still two classes; more are a regression target.
         if len(fractional) and len(values) > 2:
             raise InputError(
                 f"data set {self.name!r} has labels that are not whole numbers ({_some(fractional)}), "
                 "but classes are needed here: choose a data set with classes, or treat this one as a regression"
             )
-        return classes, len(values)
+        return np.searchsorted(values, self.labels)
 
     def normalized_rows(self) -> "Samples":
         """Return the samples with every row that is not zero scaled to length 1 in the 2-norm."""

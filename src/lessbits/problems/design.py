@@ -1,6 +1,7 @@
 """Feature matrices A_i of the nodes, dense or sparse, with the two products that linear models need."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,28 @@ from scipy import sparse
 from lessbits.pytrees import pytree, static
 
 
+class Layout(NamedTuple):
+    """What all nodes' matrices fit into, wherever they are held, so that a part of the nodes is padded as the whole."""
+
+    nodes: int
+    total: int  # samples of all nodes
+    samples: int  # of the largest node
+    entries: int  # non-zeros of the fullest node
+    longest_row: int  # non-zeros
+
+    @classmethod
+    def of(cls, sizes: np.ndarray) -> "Layout":
+        """Join the sizes of all nodes."""
+        return cls(len(sizes), int(sizes[:, 0].sum()), *(max(1, int(size)) for size in sizes.max(axis=0)))
+
+
+def node_size(matrix: np.ndarray | sparse.csr_matrix) -> list[int]:
+    """Return samples, non-zeros, and the non-zeros of the longest row of a node's matrix."""
+    if isinstance(matrix, np.ndarray):
+        return [len(matrix), 0, 0]
+    return [matrix.shape[0], matrix.nnz, int(np.diff(matrix.indptr).max(initial=0))]
+
+
 @pytree
 class DenseDesign:
     """Rows a_ij of all nodes, padded with zeros to the longest node."""
@@ -17,10 +40,9 @@ class DenseDesign:
     features: jax.Array  # [nodes, samples, dim]
 
     @classmethod
-    def make(cls, parts: Sequence[np.ndarray]) -> "DenseDesign":
+    def make(cls, parts: Sequence[np.ndarray], layout: Layout) -> "DenseDesign":
         """Stack the nodes' matrices."""
-        longest = max(len(part) for part in parts)
-        stacked = np.zeros((len(parts), longest, parts[0].shape[1]))
+        stacked = np.zeros((len(parts), layout.samples, parts[0].shape[1]))
         for node, part in enumerate(parts):
             stacked[node, : len(part)] = part
         return cls(jnp.asarray(stacked, jnp.result_type(float)))
@@ -72,11 +94,9 @@ class SparseDesign:
     longest_row: int = static()
 
     @classmethod
-    def make(cls, parts: Sequence[sparse.csr_matrix]) -> "SparseDesign":
+    def make(cls, parts: Sequence[sparse.csr_matrix], layout: Layout) -> "SparseDesign":
         """Lay out the nodes' matrices."""
-        samples = max(part.shape[0] for part in parts)
-        entries = max(1, *(part.nnz for part in parts))
-        shape = (len(parts), entries)
+        samples, shape = layout.samples, (len(parts), layout.entries)
         values, columns = np.zeros(shape), np.zeros(shape, np.int32)
         row, by_column = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         row_start = np.zeros((len(parts), samples + 1), np.int32)
@@ -97,7 +117,7 @@ class SparseDesign:
             jnp.asarray(by_column),
             samples=samples,
             dim=parts[0].shape[1],
-            longest_row=max(1, int(np.diff(row_start).max())),
+            longest_row=layout.longest_row,
         )
 
     def margins(self, x: jax.Array) -> jax.Array:

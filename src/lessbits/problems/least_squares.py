@@ -5,9 +5,11 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from lessbits.errors import InputError, check_positive
 from lessbits.problems.base import Problem
+from lessbits.problems.design import Layout
 from lessbits.problems.linear import LinearModel
 from lessbits.pytrees import pytree
 
@@ -22,11 +24,18 @@ class LeastSquares(LinearModel):
 
     @classmethod
     def random(
-        cls, nodes: int, dim: int, samples: int | None = None, condition: float = 100.0, seed: int = 0
+        cls,
+        nodes: int,
+        dim: int,
+        samples: int | None = None,
+        condition: float = 100.0,
+        seed: int = 0,
+        held: np.ndarray | None = None,
     ) -> "LeastSquares":
         """Draw a problem in which every node's Hessian has one spectrum, from 1/κ to 1 in equal ratios.
 
-        The eigenvectors are random and the nodes' minimisers differ. No regularizer is added: λ = 0.
+        The eigenvectors are random and the nodes' minimisers differ. No regularizer is added: λ = 0. Only the nodes
+        `held` are kept, by default all.
         """
         samples = dim if samples is None else samples
         check_positive("the condition number", condition)
@@ -38,13 +47,20 @@ class LeastSquares(LinearModel):
         random = np.random.default_rng(seed)
         spectrum = np.geomspace(1 / condition, 1.0, dim) if dim > 1 else np.ones(1)
         features, targets = [], []
-        for _ in range(nodes):
-            left, _ = np.linalg.qr(random.normal(size=(samples, dim)))
-            right, _ = np.linalg.qr(random.normal(size=(dim, dim)))
-            matrix = np.sqrt(samples) * (left * np.sqrt(spectrum)) @ right.T
+        kept = range(nodes) if held is None else held.tolist()
+        for node in range(nodes):
+            # Drawn for all nodes, so that a part of them gets the same numbers.
+            frames = random.normal(size=(samples, dim)), random.normal(size=(dim, dim))
+            point, error = random.normal(size=dim), random.normal(size=samples)
+            if node not in kept:
+                continue
+            with threadpool_limits(1):  # how many threads factor a matrix changes the last bits
+                (left, _), (right, _) = (np.linalg.qr(frame) for frame in frames)
+                matrix = np.sqrt(samples) * (left * np.sqrt(spectrum)) @ right.T
+                targets.append(matrix @ point + error)
             features.append(matrix)
-            targets.append(matrix @ random.normal(size=dim) + random.normal(size=samples))
-        return cls.from_parts(features, targets, 0.0, (float(spectrum[0]), float(spectrum[-1])))
+        layout = Layout(nodes, nodes * samples, samples, 1, 1)
+        return cls.from_parts(features, targets, 0.0, (float(spectrum[0]), float(spectrum[-1])), layout)
 
     @staticmethod
     def loss(margin: jax.Array, target: jax.Array) -> jax.Array:

@@ -14,7 +14,7 @@ from scipy import sparse
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.data import Samples
-from lessbits.problems.design import DenseDesign, Design, SparseDesign
+from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, node_size
 from lessbits.problems.reference import in_double
 from lessbits.pytrees import static
 from lessbits.summation import separate, squared_norms, sum_pairwise
@@ -46,24 +46,29 @@ class LinearModel(Problem):
         targets: Sequence[np.ndarray],
         regularization: float | None,
         condition: tuple | None = None,
+        layout: Layout | None = None,
     ) -> Self:
-        """Take the feature matrix and the targets of each node; λ is 1/m by default."""
+        """Take the feature matrix and the targets of each node; λ is 1/m by default.
+
+        Where other processes hold further nodes, `layout` is that of all nodes.
+        """
         counts = np.array([len(part) for part in targets])
-        total = int(counts.sum())
+        layout = layout or Layout.of(np.array([node_size(part) for part in features]))
         if regularization is None:
-            regularization = 1 / total
+            regularization = 1 / layout.total
         if not 0 <= regularization < float("inf"):
             raise InputError(f"regularization is {regularization:g}, but it must be a finite number from 0 on")
-        padded = np.zeros((len(targets), counts.max()))
+        padded = np.zeros((len(targets), layout.samples))
         for node, part in enumerate(targets):
             padded[node, : len(part)] = part
-        inside = np.arange(counts.max()) < counts[:, None]
+        inside = np.arange(layout.samples) < counts[:, None]
         kind = jnp.result_type(float)
-        design = DenseDesign.make(features) if isinstance(features[0], np.ndarray) else SparseDesign.make(features)
+        dense = isinstance(features[0], np.ndarray)
+        design = DenseDesign.make(features, layout) if dense else SparseDesign.make(features, layout)
         return cls(
             design,
             jnp.asarray(padded, kind),
-            jnp.asarray(inside * (len(targets) / total), kind),
+            jnp.asarray(inside * (layout.nodes / layout.total), kind),
             jnp.full(len(targets), regularization, kind),
             jnp.asarray(counts, jnp.int32),
             condition,
@@ -71,12 +76,18 @@ class LinearModel(Problem):
 
     @classmethod
     def from_samples(
-        cls, samples: Samples, parts: Sequence[np.ndarray], targets: np.ndarray, regularization: float | None
+        cls,
+        samples: Samples,
+        parts: Sequence[np.ndarray],
+        targets: np.ndarray,
+        regularization: float | None,
+        held: np.ndarray | None = None,
     ) -> Self:
-        """Deal samples to nodes: node i gets the rows `parts[i]`."""
-        return cls.from_parts(
-            [samples.features[part] for part in parts], [targets[part] for part in parts], regularization
-        )
+        """Deal samples to nodes: node i gets the rows `parts[i]`; only the nodes `held` are kept, by default all."""
+        layout = Layout.of(np.array([node_size(samples.features[part]) for part in parts]))
+        kept = parts if held is None else [parts[node] for node in held]
+        features = [samples.features[part] for part in kept]
+        return cls.from_parts(features, [targets[part] for part in kept], regularization, layout=layout)
 
     @staticmethod
     @abstractmethod

@@ -34,12 +34,18 @@ class Softmax(Problem):
         labels: np.ndarray,
         classes: int,
         regularization: float | None,
+        held: np.ndarray | None = None,
     ) -> "Softmax":
         """Deal samples to nodes: node i gets the rows `parts[i]`; labels are 0 … classes - 1."""
+        return cls.with_classes(
+            Logistic.from_samples(samples, parts, labels.astype(float), regularization, held), classes
+        )
+
+    @classmethod
+    def with_classes(cls, base: Logistic, classes: int) -> "Softmax":
+        """Take layout and weights of a logistic problem whose targets are class numbers."""
         if classes < 2:
             raise InputError(f"softmax regression was given {classes} class, but it needs at least two")
-        # The layout and the weights are those of a logistic problem whose targets are class numbers.
-        base = Logistic.from_samples(samples, parts, labels.astype(float), regularization)
         return cls(
             base.design, base.targets.astype(jnp.int32), base.sample_weight, base.regularization, base.counts, classes
         )

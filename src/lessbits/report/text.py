@@ -80,15 +80,31 @@ def run_report(trace: Trace, network: str) -> None:
         "step sizes": step_sizes_in_words(settings),
         "error": f"{last['error']:.3e}   (mean of ‖x_i - x*‖²; consensus distance {last['consensus']:.1e})",
         "suboptimality": f"{last['suboptimality']:.3e}   (f - f* at the average of the x_i)",
-        "bits per link": f"{human(last['bits_per_link'])}   "
-        f"(nominal; {human(last['total_bits'])} in all, {last['messages']} messages)",
+        "bits per link": f"{human(last['wire_bits_per_link'])}   ({_how_counted(last, settings)})",
+        "": f"{human(last['bits_per_link'])}   (by the paper's formulas; {last['messages']} messages on all links)",
         "gradients": f"{last['gradient_evaluations']} of single samples, {last['epochs']:.4g} epochs, "
         f"in {last['gradient_rounds']} rounds",
-        "time": f"{last['seconds']:.3g} s, and {trace.compile_seconds:.3g} s to compile",
+        "time": f"{last['seconds']:.3g} s, and {trace.compile_seconds:.3g} s to {_before(last)}",
     }
+    if "compute_seconds" in last:
+        facts["of it"] = (
+            f"{last['compute_seconds']:.3g} s computing, {last['coding_seconds']:.3g} s coding, "
+            f"{last['communication_seconds']:.3g} s communicating"
+        )
+    if last.get("bytes_between_ranks"):
+        facts["between ranks"] = f"{human(8 * last['bytes_between_ranks'])} were given to MPI"
     if "simulated_seconds" in last:
         facts["simulated time"] = f"{last['simulated_seconds']:.4g} s on these links"
     Console(highlight=False).print(_facts(facts))
+
+
+def _how_counted(last: dict[str, Any], settings: Mapping[str, Any]) -> str:
+    how = "encoded bytes with headers" if "coding_seconds" in last else "length of the bytes with headers"
+    return f"{how}, {settings['code']} code"
+
+
+def _before(last: dict[str, Any]) -> str:
+    return "prepare" if "coding_seconds" in last else "compile"
 
 
 def theory_report(facts: dict[str, Any]) -> None:

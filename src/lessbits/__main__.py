@@ -1,0 +1,5 @@
+"""`python -m lessbits` is the command `lessbits`."""
+
+from lessbits.cli import main
+
+main()

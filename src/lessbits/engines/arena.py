@@ -1,0 +1,131 @@
+"""Everything that a simulated run needs in its compiled loop, and one iteration of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lessbits.codecs.base import Codec
+from lessbits.codecs.lengths import expected_length
+from lessbits.engines.ending import ceiling_of
+from lessbits.engines.scoring import Target, score
+from lessbits.methods.base import Message, Method, Outbox, State
+from lessbits.networks import Network
+from lessbits.networks.local import LocalNetwork
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree, take_rows
+from lessbits.randomness import Step, make_seed
+
+Measure = Callable[[State, Problem], jax.Array]  # a pytree, called inside the compiled loop
+
+
+class Spent(NamedTuple):
+    """What iterations took."""
+
+    work: jax.Array  # sample gradients, and iterations with any: a method may need several exchanges for a gradient
+    sent: jax.Array  # messages, by message of the outbox
+    bytes: jax.Array  # of bodies whose length varies, by message of the outbox
+
+    @classmethod
+    def nothing(cls, messages: int, *records: int) -> "Spent":
+        """Zeros, for one or several records."""
+        sizes = ((2, jnp.int32), (messages, jnp.int32), (messages, jnp.float32))
+        return cls(*(jnp.zeros((*records, size), kind) for size, kind in sizes))
+
+
+@pytree
+class Arena:
+    """Everything that stays fixed during a run, as arguments of the compiled loop, so that nothing recompiles."""
+
+    problem: Problem
+    method: Method
+    local: LocalNetwork
+    reverse: jax.Array
+    target: Target
+    measures: dict[str, Any]
+    seed: jax.Array
+    iterations: jax.Array
+    record_every: jax.Array
+    until: jax.Array  # stop when the goal is at most this
+    ceiling: jax.Array  # or when the error is above this
+    lengths: tuple[Any, ...] = ()  # for each message what finds the length of its bodies, None where all are equal
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        network: Network,
+        method: Method,
+        iterations: int,
+        seed: int,
+        until: float | None,
+        record_every: int,
+        measures: Mapping[str, Measure] | None = None,
+        codecs: Sequence[Codec] = (),
+    ) -> "Arena":
+        """Gather them; the ceiling is known when the run has started."""
+        real = partial(jnp.asarray, dtype=jnp.result_type(float))
+        return cls(
+            method.prepare(problem),
+            method,
+            LocalNetwork.of(network),
+            jnp.asarray(network.reverse, jnp.int32),
+            Target.of(problem),
+            dict(measures or {}),
+            make_seed(seed),
+            jnp.int32(iterations),
+            jnp.int32(record_every),
+            real(-jnp.inf if until is None else until),
+            real(jnp.inf),
+            tuple(expected_length(codec) for codec in codecs),
+        )
+
+    def with_ceiling(self, first_error: float) -> "Arena":
+        """Say from which error on a run has diverged."""
+        ceiling = ceiling_of(first_error, float(self.target.scale))
+        return replace(self, ceiling=jnp.asarray(ceiling, self.until.dtype))
+
+    def iterate(self, state: State, iteration: jax.Array) -> tuple[State, Spent]:
+        """One iteration: send, exchange, receive."""
+        step = Step(self.seed, iteration)
+        state, outbox, work = self.method.send(step, state, self.problem, self.local)
+        state = self.method.receive(step, state, outbox, self.exchange(outbox), self.local)
+        total = work.sum(dtype=jnp.int32)
+        lengths = self.lengths or (None,) * len(outbox)
+        return state, Spent(
+            jnp.stack([total, (total > 0).astype(jnp.int32)]),
+            jnp.stack([self._sent(message) for message in outbox]),
+            jnp.stack([self._bytes(*pair) for pair in zip(outbox, lengths, strict=True)]),
+        )
+
+    def exchange(self, outbox: Outbox) -> Outbox:
+        """Return, link for link, what came along the reverse links."""
+        return tuple(self._arrived(message) for message in outbox)
+
+    def _arrived(self, message: Message) -> Message:
+        source = self.reverse if message.per_link else self.local.neighbor
+        active = None if message.active is None else message.active[source]
+        return Message(take_rows(message.payload, source), True, active)
+
+    def _sent(self, message: Message) -> jax.Array:
+        links = self.local.links.shape[0]
+        if message.active is None:
+            return jnp.int32(links)
+        return jnp.sum(message.active if message.per_link else message.active[self.local.owner], dtype=jnp.int32)
+
+    def _bytes(self, message: Message, length: Any) -> jax.Array:
+        """Bytes of the bodies that are not all equally long."""
+        if length is None:
+            return jnp.float32(0)
+        rows = length(message.payload)
+        if message.active is not None:
+            rows = jnp.where(message.active, rows, 0)
+        return jnp.sum(rows if message.per_link else rows[self.local.owner])
+
+    def score(self, state: State) -> dict[str, jax.Array]:
+        """All metrics of a state."""
+        extra = {name: measure(state, self.problem) for name, measure in self.measures.items()}
+        return {**score(state.x, self.problem, self.target), **extra}

@@ -1,0 +1,202 @@
+"""Checkpoints: all that a run needs to go on as if nothing had happened, written whole or not at all."""
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.errors import InputError
+from lessbits.fingerprint import fingerprint
+from lessbits.methods.base import Method
+from lessbits.networks import Network
+from lessbits.plain import plain, write_whole
+from lessbits.problems.base import Problem
+
+FORMAT = "lessbits-checkpoint-1"
+KEPT = 2  # so that one is left if the newest is damaged
+NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Where a run was: the state of all nodes, array by array, the records, and what was done since the last one."""
+
+    iteration: int
+    state: Mapping[str, np.ndarray]
+    records: Mapping[str, np.ndarray]
+    since: Mapping[str, np.ndarray]
+    mark: str  # of the run: problem, network, method, seed, precision and how often it records
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """A folder of checkpoints: written every so many iterations, and when a run is interrupted; the last two are kept.
+
+    With `resume` a run goes on from the newest, or from the one of iteration `resume_at`; without, the folder must not
+    hold any yet.
+    """
+
+    folder: Path
+    every: int | None = None
+    resume: bool = False
+    resume_at: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # for people who look into the file
+
+    def __post_init__(self) -> None:
+        """Refuse a folder that is none, and intervals that never come."""
+        object.__setattr__(self, "folder", Path(self.folder))
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder} is a file, but checkpoints go into a folder: name another")
+        if self.every is not None and self.every < 1:
+            raise InputError(f"checkpoint_every is {self.every}, but it must be at least 1 iteration")
+
+    def path(self, iteration: int) -> Path:
+        """Return the file of an iteration."""
+        return self.folder / f"checkpoint-{iteration:010d}.safetensors"
+
+    def iterations(self) -> list[int]:
+        """Return which ones there are, oldest first."""
+        names = (NAME.fullmatch(path.name) for path in self.folder.glob("checkpoint-*.safetensors"))
+        return sorted(int(match[1]) for match in names if match)
+
+    def due(self, before: int, now: int) -> bool:
+        """Whether one should be written at iteration `now`, the last having been looked at `before`."""
+        return self.every is not None and now // self.every > before // self.every
+
+    def write(self, saved: Saved) -> None:
+        """Write one and remove those before the last two; what cannot be written is said, and nothing is lost."""
+        from safetensors.numpy import save
+
+        arrays = {
+            f"{group}.{name}": np.ascontiguousarray(array)
+            for group in ("state", "records", "since")
+            for name, array in getattr(saved, group).items()
+        }
+        facts = {"iteration": saved.iteration, "mark": saved.mark, "settings": plain(dict(self.settings))}
+        text = json.dumps(facts)
+        metadata = {"format": FORMAT, "facts": text, "checksum": _checksum(arrays, text)}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(self.path(saved.iteration), save(arrays, metadata))
+        except OSError as error:
+            print(
+                f"lessbits: the checkpoint of iteration {saved.iteration} could not be written "
+                f"({error.strerror or error}): the run goes on, and earlier checkpoints stay",
+                file=sys.stderr,
+            )
+            return
+        for old in self.iterations()[:-KEPT]:
+            self.path(old).unlink(missing_ok=True)
+
+    def read(self, mark: str) -> Saved | None:
+        """Return the checkpoint to go on from, None to start anew; refuse damaged ones and those of other runs."""
+        there = self.iterations()
+        if not self.resume:
+            if there:
+                raise InputError(
+                    f"{self.folder} holds a checkpoint of iteration {there[-1]} already: give --resume to go on from "
+                    "it, or name another folder"
+                )
+            return None
+        if not there:
+            raise InputError(f"there is no checkpoint in {self.folder} to resume from: leave out --resume")
+        wanted = there[-1] if self.resume_at is None else self.resume_at
+        if wanted not in there:
+            raise InputError(
+                f"{self.folder} has no checkpoint of iteration {wanted}, only of {', '.join(map(str, there))}"
+            )
+        try:
+            saved = read_checkpoint(self.path(wanted))
+        except InputError as error:
+            others = [iteration for iteration in there if iteration != wanted and self._whole(iteration)]
+            offer = f"; that of iteration {others[-1]} is whole: go on from it with --resume-at {others[-1]}"
+            raise InputError(f"{error}{offer if others else '; no other one is whole'}") from None
+        if saved.mark != mark:
+            raise InputError(
+                f"the checkpoints in {self.folder} belong to another run: problem, network, method, step sizes, "
+                "quantizer, seed, precision and record_every must be the same"
+            )
+        return saved
+
+    def _whole(self, iteration: int) -> bool:
+        try:
+            read_checkpoint(self.path(iteration))
+        except InputError:
+            return False
+        return True
+
+
+def read_checkpoint(path: Path) -> Saved:
+    """Read a checkpoint and check that it is as it was written."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        if metadata.get("format") != FORMAT:
+            raise InputError(f"{path} is no checkpoint of this version: its format is {metadata.get('format')!r}")
+        if metadata["checksum"] != _checksum(arrays, metadata["facts"]):
+            raise InputError(f"{path} is damaged: its checksum does not fit")
+        facts = json.loads(metadata["facts"])
+    except (SafetensorError, OSError, LookupError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path} is damaged: {reason}") from None
+    groups: dict[str, dict[str, np.ndarray]] = {"state": {}, "records": {}, "since": {}}
+    for name, array in arrays.items():
+        group, _, rest = name.partition(".")
+        groups[group][rest] = array
+    return Saved(int(facts["iteration"]), mark=facts["mark"], **groups)
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        digest.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
+
+
+def name_leaves(state: Any) -> dict[str, Any]:
+    """Return the arrays of a state by name, such as memory.h."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def put_leaves(state: Any, arrays: Mapping[str, Any]) -> Any:
+    """Return a state of the same structure with these arrays."""
+    names = list(name_leaves(state))
+    if set(names) != set(arrays):
+        raise InputError("the checkpoint belongs to another method: its state has other parts")
+    return jax.tree.unflatten(jax.tree.structure(state), [arrays[name] for name in names])
+
+
+def run_mark(
+    problem: Problem,
+    all_gather: Callable[[np.ndarray], np.ndarray],
+    network: Network,
+    method: Method,
+    seed: int,
+    record_every: int,
+) -> str:
+    """Return a mark of the run that does not depend on who holds which node, and changes with any number in its data.
+
+    `problem` is what is held here.
+    """
+    leaves = [np.ascontiguousarray(np.asarray(leaf)) for leaf in jax.tree.leaves(problem)]
+    digests = [
+        hashlib.sha256(b"".join(leaf[row].tobytes() for leaf in leaves)).digest() for row in range(problem.nodes)
+    ]
+    nodes = all_gather(np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32))
+    links = (network.owner, network.neighbor, network.weight)
+    return fingerprint(nodes, links, method, seed, record_every, str(jnp.result_type(float)))

@@ -1,0 +1,185 @@
+"""Runs on real processes: one rank holds some nodes, and their messages are bytes that MPI carries.
+
+The only module that imports mpi4py.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from lessbits.engines.checkpoints import Checkpoints
+from lessbits.engines.stepwise import run_stepwise
+from lessbits.engines.trace import LinkModel, Trace
+from lessbits.engines.transport import Transport
+from lessbits.errors import InputError, WireError
+from lessbits.methods.base import Method, Start
+from lessbits.networks import Network
+from lessbits.problems.base import Problem
+
+# The rank that fails says why; MPI's own lines would only hide it.
+os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")
+
+try:
+    from mpi4py import MPI
+except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is there, but no MPI library
+    raise InputError(
+        f"the MPI engine needs mpi4py and an MPI library ({error}): install them with pip install 'lessbits[mpi]'"
+    ) from None
+
+GRACE = 1.0  # seconds that other ranks give rank 0 to say the same thing first
+
+
+class MpiTransport(Transport):
+    """Ranks of an MPI communicator; messages go through neighbourhood collectives on byte buffers.
+
+    `given` counts all bytes of messages that were given to MPI.
+    """
+
+    def __init__(self, communicator: Any = None) -> None:
+        self.world = MPI.COMM_WORLD if communicator is None else communicator
+        self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
+        self.graph: Any = None
+        self.given = 0
+
+    def connect(self, neighbors: Sequence[int]) -> None:
+        """Make a graph communicator."""
+        self.close()
+        self.graph = self.world.Create_dist_graph_adjacent(list(neighbors), list(neighbors), reorder=False)
+
+    def close(self) -> None:
+        """Free the graph communicator."""
+        if self.graph is not None:
+            self.graph.Free()
+            self.graph = None
+
+    def exchange(self, outgoing: Sequence[bytes], sizes: Sequence[int]) -> list[memoryview]:
+        """One neighbourhood collective."""
+        sent = b"".join(outgoing)
+        self.given += len(sent)
+        counts = [len(part) for part in outgoing]
+        ends = np.cumsum([0, *sizes])
+        room = np.empty(ends[-1], np.uint8)
+        self.graph.Neighbor_alltoallv([sent, counts, None, MPI.BYTE], [room, list(sizes), None, MPI.BYTE])
+        return [memoryview(room[start:end].data) for start, end in pairwise(ends)]
+
+    def gather(self, rows: np.ndarray) -> np.ndarray | None:
+        """Gather buffers at rank 0."""
+        content = np.ascontiguousarray(rows).view(np.uint8).reshape(-1)
+        counts = np.zeros(self.size, np.int64) if self.rank == 0 else None
+        self.world.Gather(np.array([len(content)], np.int64), counts)
+        if counts is None:
+            self.world.Gatherv([content, MPI.BYTE], None)
+            return None
+        room = np.empty(counts.sum(), np.uint8)
+        self.world.Gatherv([content, MPI.BYTE], [room, counts, None, MPI.BYTE])
+        return room.view(rows.dtype).reshape(-1, *rows.shape[1:])
+
+    def broadcast(self, array: np.ndarray | None) -> np.ndarray:
+        """Tell the type and the shape, then the bytes."""
+        header = np.zeros(16, np.int64)
+        if self.rank == 0:
+            assert array is not None
+            array = np.require(array, requirements=["C", "W"])
+            header[: 2 + array.ndim] = [int.from_bytes(array.dtype.str.encode(), "little"), array.ndim, *array.shape]
+        self.world.Bcast(header)
+        kind, dimensions, *shape = header.tolist()
+        text = kind.to_bytes(8, "little").rstrip(b"\0").decode()
+        room = array if self.rank == 0 and array is not None else np.empty(shape[:dimensions], text)
+        self.world.Bcast([room, MPI.BYTE])
+        return room
+
+    def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
+        """From rank to rank."""
+        total = np.ascontiguousarray(start)
+        if self.rank > 0:
+            total = np.empty_like(total)
+            self.world.Recv([total, MPI.BYTE], source=self.rank - 1)
+        total = np.require(add(total), requirements=["C", "W"])
+        if self.rank < self.size - 1:
+            self.world.Send([total, MPI.BYTE], dest=self.rank + 1)
+        self.world.Bcast([total, MPI.BYTE], root=self.size - 1)
+        return total
+
+    def among(self, nodes: int) -> "MpiTransport | None":
+        """Return the transport of the ranks that have nodes; None at ranks that have none."""
+        if self.size <= nodes:
+            return self
+        ranks = self.world.Split(0 if self.rank < nodes else MPI.UNDEFINED, self.rank)
+        return None if ranks == MPI.COMM_NULL else MpiTransport(ranks)
+
+    def fail(self, error: BaseException, details: str = "") -> None:
+        """End all ranks, with one line that says why, after `details`.
+
+        A mistake that all ranks make alike is told by rank 0 alone: the others wait for it, and are ended by it.
+        """
+        if self.rank > 0:
+            time.sleep(GRACE + 0.02 * self.rank)
+        told = " ".join(str(error).split())
+        mistake = isinstance(error, InputError)
+        shared = mistake and not isinstance(error, WireError) and self.rank == 0
+        who = "" if shared else f"rank {self.rank} of {self.size}: "
+        kind = "" if mistake else f"{type(error).__name__}: "
+        print(f"{details}lessbits: {who}{kind}{told}", file=sys.stderr, flush=True)
+        self.world.Abort(2 if shared else 1)
+
+
+def run_mpi(
+    problem: Problem,
+    network: Network,
+    method: Method,
+    iterations: int,
+    seed: int = 0,
+    until: float | None = None,
+    goal: str = "error",
+    record_every: int | None = None,
+    start: Start | None = None,
+    link_model: LinkModel | None = None,
+    progress: bool = False,
+    code: str = "entropy",
+    checkpoints: Checkpoints | None = None,
+    communicator: Any = None,
+) -> Trace | None:
+    """Run a method as `simulate` does, on the ranks of an MPI communicator: all of them call this, and all return.
+
+    Nodes are dealt to ranks in blocks. `problem` may be the whole problem, of which a rank keeps its own nodes, or one
+    that is spread already (see `Spread`). All ranks return the same trace, but for ranks that have no node, which
+    return None at once. If one rank raises, all end with its message.
+    """
+    with together(communicator) as world:
+        transport = world.among(network.nodes)
+        if transport is None:
+            return None
+        return run_stepwise(
+            problem,
+            network,
+            method,
+            iterations,
+            transport,
+            seed,
+            until,
+            goal,
+            record_every,
+            start,
+            link_model,
+            progress,
+            code,
+            checkpoints,
+        )
+
+
+@contextmanager
+def together(communicator: Any = None) -> Iterator[MpiTransport]:
+    """Give the transport of all ranks; if one of them raises inside, all end with its message. Alone it just raises."""
+    world = MpiTransport(communicator)
+    try:
+        yield world
+    except Exception as error:
+        if world.size == 1:
+            raise
+        world.fail(error)

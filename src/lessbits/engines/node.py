@@ -1,0 +1,173 @@
+"""One node in a process of its own, for those who own their training loop."""
+
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.engines.mpi import MpiTransport
+from lessbits.engines.ranks import Rank
+from lessbits.engines.spread import Spread
+from lessbits.errors import InputError
+from lessbits.methods.base import Method, Start
+from lessbits.networks import Network
+from lessbits.networks.local import LocalNetwork
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree
+from lessbits.randomness import Step, make_seed
+
+
+@pytree
+class Given(Problem):
+    """A node's gradient of this iteration, whoever found it."""
+
+    vectors: jax.Array  # [nodes here, dim]
+    counts: jax.Array
+
+    endless = True
+
+    @classmethod
+    def zeros(cls, dim: int) -> "Given":
+        """Start from nothing."""
+        return cls(jnp.zeros((1, dim)), jnp.ones(1, jnp.int32))
+
+    @property
+    def dim(self) -> int:
+        """Length of the gradient."""
+        return self.vectors.shape[1]
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """What was given."""
+        return self.vectors
+
+    def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
+        """What was given: the caller drew the batch."""
+        return self.gradient(x)
+
+    def _unknown(self, *arguments: Any, **named: Any) -> Any:
+        raise InputError("only one gradient at x is known here")
+
+    sample_gradient = dual_gradient = losses = hessian = sample_smoothness = _unknown
+    smoothness = convexity = property(_unknown)
+
+
+class Node:
+    """This process's node: give it gradients, and it talks to its neighbours and moves x.
+
+        node = Node(network, method, dim=d)
+        x = node.x
+        while ...:
+            x = node.step(gradient(x))
+
+    There is one process for each node of the network, started by an MPI launcher. The gradient may come from anywhere:
+    NumPy, PyTorch, JAX. It serves methods that take one gradient at x in an iteration, such as Algorithm 1 with
+    option B or C, Choco and LEAD; others are refused. If one process fails, all end.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        method: Method,
+        dim: int,
+        start: Any = None,
+        seed: int = 0,
+        code: str = "entropy",
+        communicator: Any = None,
+    ) -> None:
+        """Take the same network, method, dimension and seed in every process; `start` is this node's x⁰, or zero."""
+        transport = MpiTransport(communicator)
+        if transport.size != network.nodes:
+            raise InputError(
+                f"the network has {network.nodes} nodes, but there are {transport.size} processes: start one a node, "
+                f"mpiexec -n {network.nodes} python ..."
+            )
+        if transport.size > 1:
+            _end_together(transport)
+        self.number, self.dim, self.iteration = transport.rank, dim, 0
+        check_one_gradient(method, network, dim)
+        own = np.zeros(dim) if start is None else self._check(start, "the start")
+        self._rank = Rank(Spread(Given.zeros(dim), transport), network, method, seed, code, transport)
+        method.check(self._rank.problem, network)
+        self._rank.begin(Start(x=transport.all_gather(own[None])))
+
+    @property
+    def x(self) -> np.ndarray:
+        """The node's iterate, a copy."""
+        return np.array(self._rank.state.x[0])
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that this node has sent to its neighbours, with headers."""
+        return int(self._rank.tally.link_bytes.sum())
+
+    def step(self, gradient: Any) -> np.ndarray:
+        """Take the gradient at x, exchange messages with the neighbours, and return the new x."""
+        rank = self._rank
+        vector = self._check(gradient, "the gradient")
+        rank.give(Given(jnp.asarray(vector[None], jnp.result_type(float)), jnp.ones(1, jnp.int32)))
+        rank.iterate(self.iteration)
+        self.iteration += 1
+        return self.x
+
+    def _check(self, vector: Any, what: str) -> np.ndarray:
+        # PyTorch's tensors know how to leave their graph and their device.
+        plain = vector.detach().cpu() if hasattr(vector, "detach") else vector
+        array = np.asarray(plain, float)
+        if array.shape != (self.dim,):
+            raise InputError(f"{what} of node {self.number} has shape {array.shape}, but it must be ({self.dim},)")
+        if not np.isfinite(array).all():
+            raise InputError(f"{what} of node {self.number} has NaN or infinite entries in iteration {self.iteration}")
+        return array
+
+
+class _Probe(Given):
+    """Notes where gradients are asked for."""
+
+    asked: list[Any]
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        self.asked.append(x)
+        return self.vectors
+
+
+def check_one_gradient(method: Method, network: Network, dim: int) -> None:
+    """Refuse a method unless it asks for one gradient in each iteration, at the x that it has."""
+    given = Given.zeros(dim)
+    probe = _Probe(given.vectors, given.counts)
+    asked: list[Any] = []
+    probe.__dict__["asked"] = asked
+    local = LocalNetwork.of(network, np.array([0]))
+
+    found: list[bool] = []
+
+    def send(state: Any) -> Any:
+        found.append(not asked)  # `init` asked for none
+        sent = method.send(Step(make_seed(0), jnp.int32(0)), state, probe, local)
+        # The very x: traced, it can be told from anything computed from it.
+        found.append(len(asked) == 1 and asked[0] is state.x)
+        return sent
+
+    try:
+        state = jax.eval_shape(lambda: method.init(probe, local, Start(x=jnp.zeros((network.nodes, dim)))))
+        jax.eval_shape(send, state)
+    except InputError:  # asked for something that is not known here
+        found.append(False)
+    if not all(found):
+        raise InputError(
+            f"{method.name} does not take exactly one gradient at x in each iteration, so it cannot be driven step by "
+            "step: choose option B or C of primal-dual, dgd, qdgd, choco, extra, gradient-tracking, nids or lead"
+        )
+
+
+def _end_together(transport: MpiTransport) -> None:
+    """See to it that an error that nobody catches ends all processes, and is printed once."""
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        details = "" if isinstance(error, InputError) else "".join(traceback.format_exception(kind, error, trace))
+        transport.fail(error, details)
+
+    sys.excepthook = hook

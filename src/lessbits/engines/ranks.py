@@ -1,0 +1,184 @@
+"""A run step by step, on one rank of several: send, carry bytes, receive."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.codecs.base import Codec
+from lessbits.codecs.lengths import make_codecs
+from lessbits.engines.scoring import METRICS, Target, join_scores, mean_point
+from lessbits.engines.spread import Spread
+from lessbits.engines.transport import Transport, held_nodes
+from lessbits.engines.wire import Carried, Wire
+from lessbits.errors import InputError
+from lessbits.fingerprint import fingerprint
+from lessbits.methods.base import Message, Method, Outbox, Start, State
+from lessbits.networks import Network
+from lessbits.networks.local import LocalNetwork
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree
+from lessbits.randomness import Step, make_seed, message_draws
+
+
+@pytree
+class Seat:
+    """Everything that stays fixed at a rank during a run, as arguments of its compiled functions."""
+
+    problem: Problem
+    method: Method
+    local: LocalNetwork
+    back: jax.Array  # numbers of the links that this rank hears from, one for each of its own
+    seed: jax.Array
+
+
+@partial(jax.jit, static_argnames=("codecs",))
+def _send(seat: Seat, state: State, iteration: jax.Array, codecs: tuple[Codec, ...]) -> Any:
+    step = Step(seat.seed, iteration)
+    state, outbox, work = seat.method.send(step, state, seat.problem, seat.local)
+    keys = tuple(_keys(seat, step, codec, message) for codec, message in zip(codecs, outbox, strict=True))
+    return state, outbox, work.sum(dtype=jnp.int32), keys, jnp.isfinite(state.x).all(axis=-1)
+
+
+def _keys(seat: Seat, step: Step, codec: Codec, message: Message) -> tuple[Any, Any]:
+    """Draw what both ends rebuild, for the rows that are sent and for the links that are heard from."""
+    local = seat.local
+    sent, heard = (local.links, seat.back) if message.per_link else (local.nodes, local.neighbor)
+    return (
+        codec.keys(message_draws(step, sent, message.per_link)),
+        codec.keys(message_draws(step, heard, message.per_link)),
+    )
+
+
+@jax.jit
+def _receive(seat: Seat, state: State, iteration: jax.Array, outbox: Outbox, inbox: Outbox) -> State:
+    return seat.method.receive(Step(seat.seed, iteration), state, outbox, inbox, seat.local)
+
+
+@jax.jit
+def _begin(seat: Seat, start: Start) -> State:
+    return seat.method.init(seat.problem, seat.local, start)
+
+
+@jax.jit
+def _losses(seat: Seat, mean: jax.Array) -> jax.Array:
+    local = seat.problem
+    return local.losses(jnp.broadcast_to(mean, (local.nodes, local.dim)))
+
+
+_mean_point, _join_scores = jax.jit(mean_point), jax.jit(join_scores)
+
+
+@dataclass
+class Tally:
+    """What happened at this rank since the last record."""
+
+    kinds: int  # messages of an outbox
+    work: int = 0  # sample gradients
+    rounds: int = 0  # iterations that took any
+    messages: np.ndarray = field(init=False)
+    link_bytes: np.ndarray = field(init=False)
+    rank_bytes: int = 0
+    compute: float = 0.0  # seconds
+    coding: float = 0.0
+    waiting: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Start from nothing."""
+        self.messages, self.link_bytes = np.zeros(self.kinds, np.int64), np.zeros(self.kinds, np.int64)
+
+    def add(self, work: int, cost: Carried, compute: float) -> None:
+        """Add an iteration."""
+        self.work += work
+        self.rounds += work > 0
+        self.messages += cost.messages
+        self.link_bytes += cost.link_bytes
+        self.rank_bytes += cost.rank_bytes
+        self.compute += compute
+        self.coding += cost.coding_seconds
+        self.waiting += cost.waiting_seconds
+
+
+class Rank:
+    """The nodes that one rank holds, and where they are in a run."""
+
+    def __init__(
+        self, problem: Problem, network: Network, method: Method, seed: int, code: str, transport: Transport
+    ) -> None:
+        held = held_nodes(network.nodes, transport.size)
+        nodes = held[transport.rank]
+        self.transport, self.method, self.network, self.nodes = transport, method, network, nodes
+        self.problem = Spread.of(problem, nodes, transport)
+        self.codecs = make_codecs(method.compressors, problem.dim, code)
+        self.run = agree(network, method, self.codecs, seed, transport)
+        self.wire = Wire(network, held, self.codecs, transport, self.run)
+        local = LocalNetwork.of(network, nodes)
+        self.seat = Seat(
+            method.prepare(self.problem.here), method, local, jnp.asarray(self.wire.back, jnp.int32), make_seed(seed)
+        )
+        self.state: State = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Start a new tally."""
+        self.tally = Tally(len(self.codecs))
+
+    def begin(self, start: Start) -> None:
+        """Take the state before the first iteration."""
+        self.state = _begin(self.seat, start)
+
+    def give(self, problem: Problem) -> None:
+        """Take another problem of the same shape for the nodes here."""
+        self.seat = replace(self.seat, problem=problem)
+
+    def iterate(self, iteration: int) -> None:
+        """One iteration: send, carry, receive."""
+        clock = time.perf_counter()
+        number = jnp.int32(iteration)
+        state, outbox, work, keys, finite = _send(self.seat, self.state, number, self.codecs)
+        outbox, keys, finite = jax.tree.map(np.asarray, (outbox, keys, finite))
+        if not finite.all():
+            node = self.nodes[int(np.argmin(finite))]
+            raise InputError(
+                f"node {node} has a value that is no finite number in iteration {iteration}: its data or its gradient "
+                "have one, or the run diverges, and needs smaller step sizes"
+            )
+        sent = time.perf_counter() - clock
+        inbox, cost = self.wire.carry(iteration, outbox, keys)
+        clock = time.perf_counter()
+        self.state = jax.block_until_ready(_receive(self.seat, state, number, outbox, inbox))
+        self.tally.add(int(work), cost, sent + time.perf_counter() - clock)
+
+    def score(self, target: Target) -> tuple[dict[str, float], np.ndarray | None]:
+        """Return the metrics of all nodes, the same at all ranks; at rank 0 the iterates of all nodes too."""
+        everything = self.transport.gather(np.asarray(self.state.x))
+        mean = self.transport.broadcast(None if everything is None else np.asarray(_mean_point(everything)))
+        losses = self.transport.gather(np.asarray(_losses(self.seat, mean)))
+        if everything is None:
+            values = None
+        else:
+            scores = _join_scores(everything, mean, losses, target)
+            values = np.array([scores[name] for name in METRICS])
+        return dict(zip(METRICS, self.transport.broadcast(values).tolist(), strict=True)), everything
+
+
+def agree(network: Network, method: Method, codecs: Sequence[Codec], seed: int, transport: Transport) -> int:
+    """Return 32 bits that stand for the run, or say which ranks are set up for another one.
+
+    Codecs are part of it: a model that came out differently on another machine would be decoded to nonsense.
+    """
+    links = (network.owner, network.neighbor, network.weight)
+    mark = int(fingerprint(links, method, [codec.mark() for codec in codecs], seed, str(jnp.result_type(float))), 16)
+    marks = transport.all_gather(np.array([mark], np.uint64))
+    others = np.flatnonzero(marks != marks[0])
+    if len(others):
+        raise InputError(
+            f"rank {others[0]} is set up for another run than rank 0: network, method, step sizes, quantizer, seed and "
+            "precision must be the same everywhere, and so must be the versions of lessbits and its libraries"
+        )
+    return mark & 0xFFFFFFFF

@@ -1,0 +1,100 @@
+"""Collects the records of a run while it goes on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lessbits.engines.trace import LinkModel
+
+METRIC = "metric."
+
+
+class Recorder:
+    """The records of a run, chunk by chunk; adds up what must be exact in whole numbers."""
+
+    def __init__(
+        self, first: Mapping[str, Any], message_bits: list[float], links: int, nodes: int, samples: int
+    ) -> None:
+        self.message_bits = np.array(message_bits)
+        self.links, self.nodes, self.samples = links, nodes, samples
+        nothing = np.zeros((1, len(message_bits)))
+        self.parts: dict[str, list[np.ndarray]] = {
+            **{METRIC + name: [np.atleast_1d(np.asarray(value, float))] for name, value in first.items()},
+            "iteration": [np.zeros(1, np.int64)],
+            "work": [np.zeros((1, 2), np.int64)],  # sample gradients, and iterations that took any
+            "sent": [nothing.astype(np.int64)],
+            "wire": [nothing],  # bytes with headers, in the simulator's model perhaps not whole
+            "seconds": [np.zeros(1)],
+        }
+
+    def extend(
+        self,
+        metrics: Mapping[str, Any],
+        iterations: np.ndarray,
+        work: np.ndarray,
+        sent: np.ndarray,
+        wire: np.ndarray,
+        seconds: np.ndarray,
+        **further: np.ndarray,
+    ) -> None:
+        """Add records: metrics, iterations in all, and what was done since the record before.
+
+        `further` are other columns that add up; where one engine goes on from another's records, what one of them does
+        not tell is zero.
+        """
+        told = {
+            **{METRIC + name: np.asarray(values, float) for name, values in metrics.items()},
+            "iteration": iterations,
+            "work": np.asarray(work, np.int64),
+            "sent": np.asarray(sent, np.int64),
+            "wire": np.asarray(wire, float),
+            "seconds": seconds,
+            **further,
+        }
+        before = sum(len(part) for part in self.parts["iteration"])
+        for name, values in told.items():
+            self.parts.setdefault(name, [np.zeros(before, values.dtype)]).append(values)
+        for name in self.parts.keys() - told.keys():
+            self.parts[name].append(np.zeros(len(iterations), self.parts[name][0].dtype))
+
+    def last(self, name: str) -> float:
+        """Return the newest value of a metric."""
+        return float(self.parts[METRIC + name][-1][-1])
+
+    def wire_bits_per_link(self) -> float:
+        """Return the encoded bits so far."""
+        return 8 * float(sum(part.sum() for part in self.parts["wire"])) / self.links
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """Return all records, for a checkpoint."""
+        return {name: np.concatenate(parts) for name, parts in self.parts.items()}
+
+    def restore(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Take back what `saved` returned."""
+        self.parts = {name: [np.asarray(values)] for name, values in saved.items()}
+
+    def columns(self, link_model: LinkModel | None) -> dict[str, np.ndarray]:
+        """Join everything."""
+        joined = self.saved()
+        iteration = joined.pop("iteration")
+        metrics = {name.removeprefix(METRIC): joined.pop(name) for name in list(joined) if name.startswith(METRIC)}
+        sent = np.cumsum(joined.pop("sent"), axis=0)
+        work, rounds = np.cumsum(joined.pop("work"), axis=0).T
+        bits = sent @ self.message_bits
+        wire = 8 * np.cumsum(joined.pop("wire").sum(axis=1)) / self.links
+        columns = {
+            "iteration": iteration,
+            **metrics,
+            "bits_per_link": bits / self.links,
+            "total_bits": bits,
+            "wire_bits_per_link": wire,
+            "messages": sent.sum(axis=1),
+            "gradient_evaluations": work,
+            "gradient_rounds": rounds,
+            "epochs": work / self.samples,
+            **{name: np.cumsum(values) for name, values in joined.items()},
+        }
+        if link_model is not None:
+            columns["simulated_seconds"] = link_model.seconds(iteration, wire, work / self.nodes)
+        return columns

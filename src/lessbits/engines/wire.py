@@ -1,0 +1,208 @@
+"""Messages as bytes between ranks: encode what a rank's nodes send, and decode what comes back along their links."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lessbits.codecs.base import Codec
+from lessbits.codecs.frames import CHECK_BYTES, Place, body_sum, header_bytes, length_bytes, seal, unseal
+from lessbits.engines.transport import Transport
+from lessbits.errors import WireError
+from lessbits.methods.base import Message, Outbox
+from lessbits.networks import Network
+
+Keys = Sequence[tuple[Any, Any]]  # for each message what `Codec.keys` drew, for rows sent and for links heard from
+
+
+class Carried(NamedTuple):
+    """What an exchange cost, by message: messages, bytes with headers on all links and on those between ranks."""
+
+    messages: np.ndarray
+    link_bytes: np.ndarray
+    rank_bytes: int
+    coding_seconds: float
+    waiting_seconds: float
+
+
+class _Sealed(NamedTuple):
+    """The bodies of a message's rows, None where nothing is sent, each with its part of the check."""
+
+    bodies: list[bytes | None]
+    sums: list[int]
+
+
+class Wire:
+    """The links of the nodes held here.
+
+    Links between nodes of one rank do not touch the transport, but their messages are encoded all the same, so that
+    the count of bytes does not depend on who holds what.
+    """
+
+    def __init__(
+        self, network: Network, held: Sequence[np.ndarray], codecs: Sequence[Codec], transport: Transport, run: int
+    ) -> None:
+        self.network, self.codecs, self.transport, self.run = network, codecs, transport, run
+        rank_of = np.repeat(np.arange(len(held)), [len(nodes) for nodes in held])
+        mine = held[transport.rank]
+        first = int(mine[0])
+        self.links = np.flatnonzero(rank_of[network.owner] == transport.rank)
+        self.owner = network.owner[self.links] - first
+        self.back = network.reverse[self.links]  # the links that we hear from
+        other = rank_of[network.neighbor[self.links]]
+        self.ranks = sorted(set(other.tolist()) - {transport.rank})
+        # Both ends list the links between them in the order of the links' numbers, that of whoever sends.
+        self.to = {rank: np.flatnonzero(other == rank) for rank in self.ranks}
+        self.come = {rank: rows[np.argsort(self.back[rows])] for rank, rows in self.to.items()}
+        self.inside = np.flatnonzero(other == transport.rank)
+        self.near_node = network.neighbor[self.links[self.inside]] - first
+        self.near_link = np.searchsorted(self.links, self.back[self.inside])
+        transport.connect(self.ranks)
+
+    def carry(self, iteration: int, outbox: Outbox, keys: Keys) -> tuple[Outbox, Carried]:
+        """Send an outbox (of NumPy arrays), and return the inbox with what it cost."""
+        clock = time.perf_counter()
+        sealed = [self._encode(*row) for row in zip(self.codecs, outbox, keys, strict=True)]
+        sizes, bodies = self._pack(iteration, outbox, sealed)
+        coded = time.perf_counter() - clock
+        came, waited = self._exchange(outbox, sizes, bodies)
+        clock = time.perf_counter()
+        inbox = tuple(
+            self._inbox(iteration, number, message, keys[number][1], came) for number, message in enumerate(outbox)
+        )
+        counts = [self._count(*row) for row in zip(self.codecs, outbox, sealed, strict=True)]
+        rank_bytes = sum(len(part) for part in (*sizes, *bodies))
+        cost = Carried(
+            np.array([count for count, _ in counts]),
+            np.array([size for _, size in counts]),
+            rank_bytes,
+            coded + time.perf_counter() - clock,
+            waited,
+        )
+        return inbox, cost
+
+    def _encode(self, codec: Codec, message: Message, keys: tuple[Any, Any]) -> _Sealed:
+        leaves, shape = jax.tree.flatten(message.payload)
+        rows = len(leaves[0])
+        active = np.ones(rows, bool) if message.active is None else np.asarray(message.active)
+        bodies: list[bytes | None] = [None] * rows
+        for row in np.flatnonzero(active):
+            payload = jax.tree.unflatten(shape, [leaf[row] for leaf in leaves])
+            bodies[row] = codec.encode(payload, None if keys[0] is None else keys[0][row])
+        return _Sealed(bodies, [0 if body is None else body_sum(body) for body in bodies])
+
+    def _row(self, message: Message, link: int) -> int:
+        return link if message.per_link else int(self.owner[link])
+
+    def _pack(self, iteration: int, outbox: Outbox, sealed: Sequence[_Sealed]) -> tuple[list[bytes], list[bytes]]:
+        """Return the lengths of all messages to each rank, where they vary, and the messages."""
+        sizes, bodies = [], []
+        for rank in self.ranks:
+            lengths, frames = [], []
+            for number, (codec, message, rows) in enumerate(zip(self.codecs, outbox, sealed, strict=True)):
+                width = length_bytes(codec)
+                for link in self.to[rank]:
+                    row = self._row(message, int(link))
+                    body = rows.bodies[row]
+                    if body is not None:
+                        place = Place(self.run, iteration, int(self.links[link]), number)
+                        frames.append(seal(body, place, rows.sums[row]))
+                        lengths.append(len(body).to_bytes(width, "little") if width else b"")
+            sizes.append(b"".join(lengths))
+            bodies.append(b"".join(frames))
+        return sizes, bodies
+
+    def _exchange(
+        self, outbox: Outbox, sizes: list[bytes], bodies: list[bytes]
+    ) -> tuple[dict[tuple[int, int], memoryview], float]:
+        """Return the frames that came, by message and link: lengths first, as the receiver must make room."""
+        due = {rank: self._due(outbox, rank) for rank in self.ranks}
+        expected = [sum(length_bytes(self.codecs[number]) for number, _ in due[rank]) for rank in self.ranks]
+        clock = time.perf_counter()
+        lengths = self.transport.exchange(sizes, expected) if any(self._varies) else [memoryview(b"")] * len(expected)
+        frames = [self._frame_sizes(rank, due[rank], told) for rank, told in zip(self.ranks, lengths, strict=True)]
+        came = self.transport.exchange(bodies, [sum(each) for each in frames])
+        waited = time.perf_counter() - clock
+        found = {}
+        for rank, each, content in zip(self.ranks, frames, came, strict=True):
+            at = 0
+            for key, size in zip(due[rank], each, strict=True):
+                found[key] = content[at : at + size]
+                at += size
+        return found, waited
+
+    @property
+    def _varies(self) -> list[bool]:
+        return [codec.body_bytes is None for codec in self.codecs]
+
+    def _due(self, outbox: Outbox, rank: int) -> list[tuple[int, int]]:
+        """Return which messages a rank sends us now, as (message, our link), in its order."""
+        return [
+            (number, int(link))
+            for number, message in enumerate(outbox)
+            for link in self.come[rank]
+            if message.awaited is None or message.awaited[link]
+        ]
+
+    def _frame_sizes(self, rank: int, due: list[tuple[int, int]], told: memoryview) -> list[int]:
+        sizes, at = [], 0
+        for number, link in due:
+            codec = self.codecs[number]
+            length = codec.body_bytes
+            if length is None:
+                width = length_bytes(codec)
+                length = int.from_bytes(told[at : at + width], "little")
+                at += width
+                if length > codec.most_bytes:  # before room is made for it
+                    raise WireError(
+                        f"{self._where(rank, link)}: a message of {length} bytes was announced, but the most is "
+                        f"{codec.most_bytes}"
+                    )
+            sizes.append(length + CHECK_BYTES)
+        return sizes
+
+    def _where(self, rank: int, link: int) -> str:
+        back = self.back[link]
+        return f"from rank {rank}, node {self.network.owner[back]} to node {self.network.neighbor[back]}"
+
+    def _inbox(
+        self, iteration: int, number: int, message: Message, keys: Any, came: dict[tuple[int, int], memoryview]
+    ) -> Message:
+        """Return, link for link, what came along the reverse links."""
+        leaves, shape = jax.tree.flatten(message.payload)
+        near = self.near_link if message.per_link else self.near_node
+        arrived = [np.zeros((len(self.links), *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+        for target, leaf in zip(arrived, leaves, strict=True):
+            target[self.inside] = leaf[near]
+        codec = self.codecs[number]
+        for rank in self.ranks:
+            for link in self.come[rank]:
+                frame = came.get((number, int(link)))
+                if frame is None:
+                    continue
+                try:
+                    body = unseal(frame, *self._places(iteration, number, codec, rank, link))
+                    row = codec.decode(body, None if keys is None else keys[link])
+                except WireError as error:
+                    raise WireError(f"{self._where(rank, link)}: {error}") from None
+                for target, value in zip(arrived, jax.tree.leaves(row), strict=True):
+                    target[link] = value
+        return Message(jax.tree.unflatten(shape, arrived), per_link=True, active=message.awaited)
+
+    def _places(
+        self, iteration: int, number: int, codec: Codec, rank: int, link: int
+    ) -> tuple[Place, Codec, list[Place]]:
+        """Return where a message belongs, and where else one might come from: other iterations, links and messages."""
+        place = Place(self.run, iteration, int(self.back[link]), number)
+        nearby = [place._replace(iteration=iteration + shift) for shift in (-1, 1, -2, 2) if iteration + shift >= 0]
+        nearby += [place._replace(link=int(self.back[other])) for other in self.come[rank] if other != link]
+        nearby += [place._replace(message=other) for other in range(len(self.codecs)) if other != number]
+        return place, codec, nearby
+
+    def _count(self, codec: Codec, message: Message, sealed: _Sealed) -> tuple[int, int]:
+        """Return messages, and their bytes with headers, on all links from here."""
+        sizes = np.array([0 if body is None else header_bytes(codec) + len(body) for body in sealed.bodies])
+        on_links = sizes if message.per_link else sizes[self.owner]
+        return int((on_links > 0).sum()), int(on_links.sum())

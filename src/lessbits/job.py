@@ -1,0 +1,70 @@
+"""One run as the command line asks for it: simulated here, or as one rank of several."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lessbits.advice import describe_network
+from lessbits.engines.checkpoints import Checkpoints
+from lessbits.engines.interrupts import Interrupted
+from lessbits.engines.trace import Trace
+from lessbits.errors import InputError
+from lessbits.experiment import Experiment, build, build_network
+from lessbits.settings import Settings
+
+if TYPE_CHECKING:
+    from lessbits.engines.transport import Transport
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run that has ended, or was interrupted."""
+
+    trace: Trace
+    settings: Settings
+    network: str  # in words
+    interrupted: bool
+
+    def save_solution(self, file: Path) -> None:
+        """Write the nodes' final x."""
+        with file.open("wb") as stream:  # np.save would add .npy to the name
+            np.save(stream, self.trace.x)
+
+
+def run_job(
+    settings: Settings,
+    folder: Path | None = None,
+    every: int | None = None,
+    resume: bool = False,
+    resume_at: int | None = None,
+    progress: bool = False,
+) -> Done | None:
+    """Build and run; with the MPI engine every rank calls this, and those that need not report get None."""
+
+    def go(transport: "Transport | None") -> Done:
+        experiment = build(settings, transport)
+        checkpoints = None
+        if folder is not None:
+            checkpoints = Checkpoints(folder, every, resume, resume_at, experiment.settings.model_dump())
+        return _run(experiment, checkpoints, progress)
+
+    if settings.engine == "simulate":
+        return go(None)
+    from lessbits.engines.mpi import together
+
+    with together() as world:
+        if settings.ranks not in (None, world.size):
+            raise InputError(f"ranks is {settings.ranks}, but the launcher started {world.size}: leave it out")
+        transport = world.among(build_network(settings).nodes)
+        done = None if transport is None else go(transport)
+        return done if world.rank == 0 else None
+
+
+def _run(experiment: Experiment, checkpoints: Checkpoints | None, progress: bool) -> Done:
+    network = describe_network(experiment.network)
+    try:
+        return Done(experiment.run(progress, checkpoints), experiment.settings, network, False)
+    except Interrupted as stop:
+        return Done(stop.trace, experiment.settings, network, True)

@@ -1,0 +1,55 @@
+"""Data that every node holds in a file of its own, which only the process of that node reads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from lessbits.errors import InputError
+from lessbits.problems.data import Samples, load_samples
+from lessbits.problems.design import Layout, node_size
+from lessbits.problems.reference import Team
+
+NODE = "{node}"  # in the name of a data file: each node has its own
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The samples of the nodes here, and what all nodes agree on."""
+
+    samples: list[Samples]
+    layout: Layout
+    classes: np.ndarray  # every label that any node has, sorted
+
+    def targets(self, problem: str) -> list[np.ndarray]:
+        """Return what each node is to predict: labels as they are, ±1 for logistic, or numbers of classes."""
+        if problem == "least-squares":
+            return [part.labels for part in self.samples]
+        # A node may have one class alone, so classes are those of all nodes.
+        return [part.with_classes(self.classes, binary=problem == "logistic") for part in self.samples]
+
+
+def load_shards(
+    pattern: str, nodes: Sequence[int], features: int | None, team: Team, normalize: bool = False
+) -> Shards:
+    """Load the files of these nodes; `{node}` in the pattern is the node's number."""
+    samples = [load_samples(pattern.replace(NODE, str(node)), features, download=False) for node in nodes]
+    if normalize:
+        samples = [part.normalized_rows() for part in samples]
+    if len({sparse.issparse(part.features) for part in samples}) > 1:
+        raise InputError(f"the files {pattern} are of several kinds: make all of them libsvm files")
+    # A file may not use the last features: all become as wide as the widest.
+    widths = team.all_gather(np.array([part.dim for part in samples]))
+    samples = [_widen(part, int(widths.max())) for part in samples]
+    layout = Layout.of(team.all_gather(np.array([node_size(part.features) for part in samples])))
+    labels = team.all_gather(np.unique(np.concatenate([part.labels for part in samples])))
+    return Shards(samples, layout, np.unique(labels))
+
+
+def _widen(samples: Samples, width: int) -> Samples:
+    if samples.dim == width:
+        return samples
+    rows: sparse.csr_matrix = samples.features
+    wide = sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape=(samples.count, width))
+    return Samples(wide, samples.labels, samples.name)
