@@ -258,10 +258,10 @@ def test_without_strong_convexity_given_or_practical_step_sizes_work(monkeypatch
 
 
 def test_too_large_a_problem_is_said_to_be(monkeypatch, capsys):
-    def allocate(settings):
+    def allocate(settings, transport):
         raise MemoryError("Unable to allocate 238. GiB")
 
-    monkeypatch.setattr("lessbits.experiment.build", allocate)
+    monkeypatch.setattr("lessbits.job.build", allocate)
     status, out, err = run_command(monkeypatch, capsys, "run")
     assert status == 2
     assert out == ""

@@ -126,7 +126,7 @@ def test_every_setting_is_resolved(command):
     assert settings.keys() == Settings.model_fields.keys()
     unresolved = {name for name, value in settings.items() if value is None}
     assert unresolved == {
-        *("data", "features", "samples", "regularization", "latency", "bandwidth"),
+        *("data", "features", "samples", "regularization", "latency", "bandwidth", "ranks"),
         *("gamma", "epsilon", "momentum", "decay"),  # step sizes of other methods
     }
     assert (settings["nodes"], settings["dim"], settings["record_every"]) == (6, 8, 2)
@@ -203,7 +203,7 @@ def test_a_link_model_gives_simulated_time(command):
     result = command("run", *SMALL, "--latency", 0.5, "--json", "-").json
     assert result["simulated_seconds"] == result["iterations"] * 0.5
     result = command("run", *SMALL, "--bandwidth", 100, "--json", "-").json
-    assert result["simulated_seconds"] == result["bits_per_link"] / 100
+    assert result["simulated_seconds"] == result["wire_bits_per_link"] / 100
 
 
 # Ends that are not a success.
@@ -236,10 +236,10 @@ def test_not_reaching_the_goal_is_no_failure(command):
 
 
 def test_ctrl_c_ends_with_one_line(command, monkeypatch):
-    def interrupt(settings):
+    def interrupt(settings, transport):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("lessbits.experiment.build", interrupt)
+    monkeypatch.setattr("lessbits.job.build", interrupt)
     result = command("run")
     assert result.status == 130
     assert result.out == ""
@@ -278,7 +278,7 @@ def test_the_progress_bar_is_for_terminals_only(monkeypatch):
 def test_quiet_switches_the_progress_bar_off(command, monkeypatch):
     enabled = []
 
-    def spy(experiment, progress):
+    def spy(experiment, progress, checkpoints):
         enabled.append(progress)
         raise lessbits.InputError("far enough")
 

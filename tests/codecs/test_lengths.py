@@ -141,7 +141,7 @@ def test_expected_length_where_sums_do_not_fit_32_bits(monkeypatch):
     stacked = DitherPayload(jnp.asarray(payload.levels)[None], jnp.asarray(payload.scale)[None])
     expected = float(jax.jit(codec.expected_bytes)(stacked)[0])
     assert expected == pytest.approx(len(codec.encode(payload)), abs=1.5)
-    monkeypatch.setattr("lessbits.codecs.entropy.LARGEST_SUM", 5000)  # too small for Σ|l| and Σl²
+    monkeypatch.setattr("lessbits.codecs.lengths.LARGEST_SUM", 5000)  # too small for Σ|l| and Σl²
     again = jax.jit(lambda payload: codec.expected_bytes(payload))(stacked)
     assert float(again[0]) == pytest.approx(expected, abs=0.01)
 

@@ -7,7 +7,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from lessbits import Consensus, InputError, LinkModel, PrimalDual, Trace, make_network, make_quantizer, simulate
-from lessbits.engines.trace import FORMAT, Recorder
+from lessbits.engines.recorder import Recorder
+from lessbits.engines.trace import FORMAT
 
 
 @pytest.fixture(scope="module")
@@ -135,14 +136,20 @@ def test_bits_and_gradients_are_counted_by_the_papers_formula(trace):
 def test_counts_beyond_32_bits_stay_exact():
     recorder = Recorder({"error": 1.0}, [33.0], links=4, nodes=2, samples=10)
     for chunk in range(3):
+        large = 2**31 - 1
         recorder.extend(
-            {"error": [0.5]}, np.array([chunk + 1]), np.array([[2**31 - 1, 1]]), np.array([[2**31 - 1]]), seconds=0.25
+            {"error": [0.5]},
+            np.array([chunk + 1]),
+            np.array([[large, 1]]),
+            np.array([[large]]),
+            np.array([[1.5]]),
+            seconds=np.array([0.25]),
         )
     columns = recorder.columns(None)
     assert columns["messages"][-1] == columns["gradient_evaluations"][-1] == 3 * (2**31 - 1)
     assert columns["gradient_rounds"][-1] == 3
     assert columns["total_bits"][-1] == 33 * 3 * (2**31 - 1)
-    assert recorder.bits_per_link() == columns["bits_per_link"][-1]
+    assert recorder.wire_bits_per_link() == columns["wire_bits_per_link"][-1] == 8 * 4.5 / 4
     np.testing.assert_allclose(columns["seconds"], [0, 0.25, 0.5, 0.75])
     assert "simulated_seconds" not in columns
 

@@ -1,8 +1,9 @@
 """Payloads as bytes: host side, exact, and as short as is known how."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from lessbits.codecs.base import Codec
@@ -45,6 +46,12 @@ def make_codec(compressor: Compressor, dim: int, code: str = "entropy", dtype: A
         raise InputError(f"codecs were asked for {dtype}, but vectors are float32 or float64")
     factory = _FACTORIES.get(type(compressor), _raw)
     return factory(compressor, dim, code, dtype)
+
+
+def make_codecs(compressors: Sequence[Compressor], dim: int, code: str) -> tuple[Codec, ...]:
+    """Return a codec for each message of an outbox, in JAX's precision."""
+    kind = np.dtype(jnp.result_type(float))
+    return tuple(make_codec(compressor, dim, code, kind) for compressor in compressors)
 
 
 def register_codec(compressor: type[Compressor], factory: Factory) -> None:

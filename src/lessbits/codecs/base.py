@@ -3,11 +3,13 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.codecs.lengths import SameLength
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
 from lessbits.randomness import Draws
@@ -37,9 +39,13 @@ class Codec(ABC):
     def decode(self, body: bytes, key: Key = None) -> Payload:
         """Return the payload that was encoded, bit for bit, or raise `WireError`."""
 
-    @abstractmethod
+    def length_model(self) -> Any:
+        """Return what finds the length of bodies in a compiled loop: a pytree that maps a payload to float32 [rows]."""
+        return SameLength(jnp.float32(self.body_bytes))
+
     def expected_bytes(self, payload: Payload) -> jax.Array:
         """Return the length of the body of each row, float32 [rows], as a compiled program finds it."""
+        return self.length_model()(payload)
 
     @property
     @abstractmethod
@@ -68,8 +74,3 @@ class Codec(ABC):
             raise WireError(f"a message has {len(body)} bytes, but every one of its kind has {self.body_bytes}")
         if len(body) > self.most_bytes:
             raise WireError(f"a message has {len(body)} bytes, but none of its kind has more than {self.most_bytes}")
-
-
-def same_for_all(length: int, payload: Payload) -> jax.Array:
-    """Return one length for each row of a payload."""
-    return jnp.full(jax.tree.leaves(payload)[0].shape[0], length, jnp.float32)

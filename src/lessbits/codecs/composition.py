@@ -57,9 +57,9 @@ class CompositionCodec(Codec):
             scattered.append(part)
         return jax.tree.unflatten(self.structure, scattered)
 
-    def expected_bytes(self, payload: Payload) -> jax.Array:
+    def length_model(self) -> Any:
         """As the second quantizer's: coordinates that are not sent are zeros, and add nothing to its sums."""
-        return self.inner.expected_bytes(payload)
+        return self.inner.length_model()
 
     @property
     def settings(self) -> tuple[Hashable, ...]:

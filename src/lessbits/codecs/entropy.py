@@ -1,22 +1,17 @@
 """Levels in about as many bits as they tell: a range coder with one of the models that both ends know."""
 
-import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from lessbits.codecs.base import Codec, Key
 from lessbits.codecs.buckets import FIRST_SHARED, buckets, symbols_of
-from lessbits.codecs.codebooks import Codebook, features, norm_codebook, sign_codebook
+from lessbits.codecs.codebooks import Codebook, norm_codebook, sign_codebook
+from lessbits.codecs.lengths import LevelLengths
 from lessbits.codecs.levels import SCALE_BYTES, FixedLevels, pack_scale, unpack_scale
 from lessbits.codecs.range_coding import (
-    LOST_BITS,
-    WORD,
     Model,
     decode_symbols,
     encode_symbols,
@@ -25,12 +20,9 @@ from lessbits.codecs.range_coding import (
 )
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
-from lessbits.summation import separate, squared_norms, sum_pairwise
 
 FIXED, ALL_ZERO, NOTHING, FIRST_MODEL = 0, 1, 2, 3  # the first byte: what follows it
-LARGEST_SUM = 2**31  # what whole numbers of 32 bits hold
 _NONE = np.zeros(0, np.int32)
-STEPS = 16  # expected lengths are found in steps of 1/16 bit
 
 
 class EntropyLevels(Codec):
@@ -97,20 +89,9 @@ class EntropyLevels(Codec):
             raise WireError(f"a message has a code of {len(code)} bytes, but a fixed width is as short")
         return self.make_payload(self._join(code, self.model(model)), scale)
 
-    def expected_bytes(self, payload: Payload) -> jax.Array:
-        """The model's length, with the mean length of an ending; the same bits however many rows there are."""
-        sums = self._sums(jnp.abs(payload[0].astype(jnp.int32)))
-        rates = self.codebook.rates / math.log(2)
-        bits = jnp.asarray(self.dim * self.codebook.normalizers / math.log(2), jnp.float32)
-        for column, total in enumerate(sums):
-            bits = bits + separate(total[:, None] * jnp.asarray(rates[:, column], jnp.float32))
-        shortest = bits.min(axis=-1)
-        shortest = shortest + separate(self.dim * LOST_BITS * jnp.maximum(1 - WORD / jnp.maximum(shortest, 1), 0))
-        steps = jnp.floor(jnp.maximum(shortest, 0) * STEPS).astype(jnp.int32)
-        code = (steps // (8 * STEPS)).astype(jnp.float32) + jnp.asarray(_ENDINGS)[steps % (8 * STEPS)]
-        whole = jnp.minimum(code + (1 + SCALE_BYTES), self.most_bytes)
-        empty = jnp.where(payload[1] == 0, 1, 1 + SCALE_BYTES)
-        return jnp.where(sums[0] > 0, whole, empty).astype(jnp.float32)
+    def length_model(self) -> LevelLengths:
+        """The models' lengths."""
+        return LevelLengths.of(self.codebook, self.dim, 4 if self.shaped else 1, 1 + SCALE_BYTES, self.most_bytes)
 
     @property
     def settings(self) -> tuple[Hashable, ...]:
@@ -162,39 +143,3 @@ class EntropyLevels(Codec):
         folded = counts[self.last :].astype(np.float64)
         folded[1:] += counts[: self.last][::-1]
         return folded
-
-    def _sums(self, magnitudes: jax.Array) -> list[jax.Array]:
-        """Sum each feature over the coordinates of each row, float32 [rows].
-
-        Whole numbers add up to the same in any order. One reduction of them all is several times faster than one for
-        each, which would each quantize again.
-        """
-        # Σ|l| ≤ √d·‖l‖ and Σl² = ‖l‖², where ‖l‖ ≤ s + √d; the others are sums of d terms.
-        root, largest = math.sqrt(self.dim), self.codebook.statistics[-1, 3]
-        bounds = (self.dim, root * (self.most + root), (self.most + root) ** 2, self.dim * largest)
-        values = features(magnitudes)[: 4 if self.shaped else 1]
-        fits = [bound < LARGEST_SUM for bound in bounds[: len(values)]]
-        whole = [each.astype(jnp.int32) for each, fit in zip(values, fits, strict=True) if fit]
-
-        def add(left: Sequence[jax.Array], right: Sequence[jax.Array]) -> list[jax.Array]:
-            return [one + other for one, other in zip(left, right, strict=True)]
-
-        added = iter(lax.reduce(whole, [jnp.int32(0)] * len(whole), add, [magnitudes.ndim - 1]))
-        sums = []
-        for column, fit in enumerate(fits):
-            if fit:
-                sums.append(next(added).astype(jnp.float32))
-            elif column == 2:  # even one square may be too large
-                sums.append(squared_norms(magnitudes.astype(jnp.float32)))
-            else:
-                sums.append(sum_pairwise(values[column].astype(jnp.float32)))
-        return sums
-
-
-def _endings() -> np.ndarray:
-    """Return the mean bytes that a part of a byte takes, in steps: 1 - 2^-bits, as some endings are lucky."""
-    bits = (np.arange(8 * STEPS) + 0.5) / STEPS
-    return (1 - 2.0**-bits).astype(np.float32)
-
-
-_ENDINGS = _endings()

@@ -1,34 +1,107 @@
-"""How long messages are, inside a compiled loop, without encoding them."""
+"""How long bodies are, inside a compiled loop, without encoding them.
 
+These are pytrees: whatever depends on the number of levels is a leaf, so that other levels compile nothing again.
+"""
+
+import math
 from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from lessbits.codecs import make_codec
-from lessbits.codecs.base import Codec
+from lessbits.codecs.codebooks import Codebook, features
+from lessbits.codecs.range_coding import LOST_BITS, WORD
 from lessbits.pytrees import pytree, static
-from lessbits.quantizers.base import Compressor, Payload
+from lessbits.quantizers.base import Payload
+from lessbits.summation import separate, squared_norms, sum_pairwise
 
-
-def make_codecs(compressors: Sequence[Compressor], dim: int, code: str) -> tuple[Codec, ...]:
-    """Return a codec for each message of an outbox, in JAX's precision."""
-    kind = np.dtype(jnp.result_type(float))
-    return tuple(make_codec(compressor, dim, code, kind) for compressor in compressors)
+LARGEST_SUM = 2**31  # what whole numbers of 32 bits hold
+STEPS = 16  # lengths are found in steps of 1/16 bit
 
 
 @pytree
-class ExpectedLength:
-    """Bytes of the body of each row."""
+class SameLength:
+    """One length for all."""
 
-    codec: Codec = static()
+    length: jax.Array
 
     def __call__(self, payload: Payload) -> jax.Array:
-        """Ask the codec's model."""
-        return self.codec.expected_bytes(payload)
+        """Return it for each row, float32 [rows]."""
+        return jnp.full(jax.tree.leaves(payload)[0].shape[0], self.length, jnp.float32)
 
 
-def expected_length(codec: Codec) -> ExpectedLength | None:
-    """Return what finds the length of bodies, None where all are equally long."""
-    return None if codec.body_bytes is not None else ExpectedLength(codec)
+@pytree
+class LevelLengths:
+    """The length that the best model promises, with the mean length of an ending.
+
+    The same bits come out however many rows there are: whole numbers add up to the same in any order, and the others
+    are added in one order.
+    """
+
+    rates: jax.Array  # bits for each unit of a feature, float32 [models, features]
+    base: jax.Array  # bits of d coordinates of level 0 under each model, float32 [models]
+    lost: jax.Array  # bits that the coder loses by rounding, at most
+    smallest: jax.Array  # bytes besides the code
+    largest: jax.Array  # bytes at most
+    whole: tuple[bool, ...] = static()  # whether the sum of each feature fits a whole number
+
+    @classmethod
+    def of(cls, codebook: Codebook, dim: int, columns: int, smallest: int, largest: int) -> "LevelLengths":
+        """Take the models, the dimension, and how many of the features they use."""
+        # Σ|l| ≤ √d·‖l‖ and Σl² = ‖l‖², where ‖l‖ ≤ s + √d; the others are sums of d terms.
+        root, most = math.sqrt(dim), codebook.most
+        bounds = (dim, root * (most + root), (most + root) ** 2, dim * codebook.statistics[-1, 3])
+        return cls(
+            jnp.asarray(codebook.rates[:, :columns] / math.log(2), jnp.float32),
+            jnp.asarray(dim * codebook.normalizers / math.log(2), jnp.float32),
+            jnp.float32(dim * LOST_BITS),
+            jnp.float32(smallest),
+            jnp.float32(largest),
+            tuple(bool(bound < LARGEST_SUM) for bound in bounds[:columns]),
+        )
+
+    def __call__(self, payload: Payload) -> jax.Array:
+        """Return the length of each row, float32 [rows]."""
+        sums = self._sums(jnp.abs(payload[0].astype(jnp.int32)))
+        bits = self.base
+        for column, total in enumerate(sums):
+            bits = bits + separate(total[:, None] * self.rates[:, column])
+        shortest = bits.min(axis=-1)
+        shortest = shortest + separate(self.lost * jnp.maximum(1 - WORD / jnp.maximum(shortest, 1), 0))
+        steps = jnp.floor(jnp.maximum(shortest, 0) * STEPS).astype(jnp.int32)
+        code = (steps // (8 * STEPS)).astype(jnp.float32) + jnp.asarray(_ENDINGS)[steps % (8 * STEPS)]
+        empty = jnp.where(payload[1] == 0, 1, self.smallest)
+        return jnp.where(sums[0] > 0, jnp.minimum(code + self.smallest, self.largest), empty).astype(jnp.float32)
+
+    def _sums(self, magnitudes: jax.Array) -> list[jax.Array]:
+        """Sum each feature over the coordinates of each row, float32 [rows].
+
+        One reduction of them all is several times faster than one for each, which would each quantize again.
+        """
+        values = features(magnitudes)[: len(self.whole)]
+        together = [each.astype(jnp.int32) for each, fits in zip(values, self.whole, strict=True) if fits]
+
+        def add(left: Sequence[jax.Array], right: Sequence[jax.Array]) -> list[jax.Array]:
+            return [one + other for one, other in zip(left, right, strict=True)]
+
+        added = iter(lax.reduce(together, [jnp.int32(0)] * len(together), add, [magnitudes.ndim - 1]))
+        sums = []
+        for column, fits in enumerate(self.whole):
+            if fits:
+                sums.append(next(added).astype(jnp.float32))
+            elif column == 2:  # even one square may be too large
+                sums.append(squared_norms(magnitudes.astype(jnp.float32)))
+            else:
+                sums.append(sum_pairwise(values[column].astype(jnp.float32)))
+        return sums
+
+
+def _endings() -> np.ndarray:
+    """Return the mean bytes that a part of a byte takes, in steps: 1 - 2^-bits, as some endings are lucky."""
+    bits = (np.arange(8 * STEPS) + 0.5) / STEPS
+    return (1 - 2.0**-bits).astype(np.float32)
+
+
+_ENDINGS = _endings()

@@ -3,10 +3,9 @@
 from collections.abc import Hashable
 from typing import Any
 
-import jax
 import numpy as np
 
-from lessbits.codecs.base import Codec, Key, same_for_all
+from lessbits.codecs.base import Codec, Key
 from lessbits.codecs.packing import pack, packed_bytes, unpack
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
@@ -89,10 +88,6 @@ class FixedLevels(Codec):
         """Return the levels."""
         return unshift_levels(unpack(packed, self.dim, self.width), self.most, self.level_type)
 
-    def expected_bytes(self, payload: Payload) -> jax.Array:
-        """The length of every body."""
-        return same_for_all(self.body_bytes, payload)
-
     @property
     def settings(self) -> tuple[Hashable, ...]:
         """The kind of payload, the number of levels, d and the types."""
@@ -117,10 +112,6 @@ class NaturalCodec(Codec):
         """Unpack."""
         self.check_length(body)
         return unshift_levels(unpack(body, self.dim, 9), self.most, np.dtype(np.int16))
-
-    def expected_bytes(self, payload: Payload) -> jax.Array:
-        """The length of every body."""
-        return same_for_all(self.body_bytes, payload)
 
     @property
     def settings(self) -> tuple[Hashable, ...]:

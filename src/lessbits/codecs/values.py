@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.codecs.base import Codec, Key, same_for_all
+from lessbits.codecs.base import Codec, Key
+from lessbits.codecs.lengths import SameLength
 from lessbits.codecs.range_coding import coded_bits, decode_symbols, encode_symbols, make_model
 from lessbits.errors import InputError, WireError
 from lessbits.quantizers.base import Compressor, Payload
@@ -50,10 +51,6 @@ class RawCodec(Codec):
             leaves.append(leaf if shape else leaf[()])
             start += length
         return jax.tree.unflatten(self.structure, leaves)
-
-    def expected_bytes(self, payload: Payload) -> jax.Array:
-        """The length of every body."""
-        return same_for_all(self.body_bytes, payload)
 
     @property
     def settings(self) -> tuple[Hashable, ...]:
@@ -137,10 +134,6 @@ class RandKCodec(Codec):
         row[self.pattern.positions(key)] = np.frombuffer(body, self.dtype.newbyteorder("<"))
         return row
 
-    def expected_bytes(self, payload: Payload) -> jax.Array:
-        """The length of every body."""
-        return same_for_all(self.body_bytes, payload)
-
     @property
     def settings(self) -> tuple[Hashable, ...]:
         """The dimension, k and the type."""
@@ -193,11 +186,11 @@ class TopKCodec(Codec):
         row[mask] = np.frombuffer(body[: self.value_bytes], self.dtype.newbyteorder("<"))
         return row
 
-    def expected_bytes(self, payload: Payload) -> jax.Array:
+    def length_model(self) -> SameLength:
         """The length under the model: the same for all, but for lucky endings."""
         whole, part = divmod(self.mask_bits, 8)
         mean = whole + 1 - 2.0**-part if self.kept < self.dim else 0
-        return jnp.full(payload.shape[0], self.value_bytes + mean, jnp.float32)
+        return SameLength(jnp.float32(self.value_bytes + mean))
 
     @property
     def settings(self) -> tuple[Hashable, ...]:

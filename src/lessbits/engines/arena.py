@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 
 from lessbits.codecs.base import Codec
-from lessbits.codecs.lengths import expected_length
 from lessbits.engines.ending import ceiling_of
 from lessbits.engines.scoring import Target, score
 from lessbits.methods.base import Message, Method, Outbox, State
@@ -80,7 +79,7 @@ class Arena:
             jnp.int32(record_every),
             real(-jnp.inf if until is None else until),
             real(jnp.inf),
-            tuple(expected_length(codec) for codec in codecs),
+            tuple(codec.length_model() if codec.body_bytes is None else None for codec in codecs),
         )
 
     def with_ceiling(self, first_error: float) -> "Arena":

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.codecs import make_codecs
 from lessbits.codecs.base import Codec
-from lessbits.codecs.lengths import make_codecs
 from lessbits.engines.scoring import METRICS, Target, join_scores, mean_point
 from lessbits.engines.spread import Spread
 from lessbits.engines.transport import Transport, held_nodes

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lessbits.codecs.lengths import make_codecs
+from lessbits.codecs import make_codecs
 from lessbits.engines.arena import Arena, Measure, Spent
 from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.checks import check_goal, check_run, check_start
