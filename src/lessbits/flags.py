@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lessbits.compiled import keep_compiled
 from lessbits.errors import InputError
 from lessbits.plain import plain
 from lessbits.settings import Settings
@@ -89,10 +90,11 @@ Json = Annotated[str | None, output("Write one JSON object to this file; - print
 
 
 def set_precision(settings: Settings) -> None:
-    """Tell JAX before anything is computed."""
+    """Tell JAX before anything is computed, and let it keep what it compiles."""
     import jax
 
     jax.config.update("jax_enable_x64", settings.precision == 64)
+    keep_compiled()
 
 
 def path_of(json_file: str | None) -> Path | None:

@@ -162,7 +162,9 @@ def test_the_goal_may_be_the_suboptimality():
 
 def test_simulated_time_follows_latency_bandwidth_and_gradients(setting):
     trace = simulate(*setting, make(), 10, link_model=LinkModel(latency=2.0, bandwidth=100.0, gradient=0.5))
-    expected = trace["iteration"] * 2.0 + trace["wire_bits_per_link"] / 100 + trace["gradient_evaluations"] / NODES * 0.5
+    expected = (
+        trace["iteration"] * 2.0 + trace["wire_bits_per_link"] / 100 + trace["gradient_evaluations"] / NODES * 0.5
+    )
     np.testing.assert_allclose(trace["simulated_seconds"], expected)
 
 

@@ -43,12 +43,12 @@ def same_run(trace, other, but=()):
 @pytest.mark.parametrize(
     ("network", "quantizer", "messages", "ranks"),
     [
+        # Each network, message kind and quantizer, in pairs that once differed in the last bit.
         ("ring", "dit-4", "independent", (1, 2, 4, 16)),
-        ("star", "rand-9", "broadcast", (3,)),
+        ("star", "natural", "broadcast", (3,)),
         ("erdos-renyi:0.4", "rand-9+dit-4", "broadcast", (5,)),
-        ("torus:4x4", "natural", "independent", (4,)),
+        ("erdos-renyi:0.4", "rand-9", "independent", (4,)),
         ("complete", "exact", "independent", (7,)),
-        ("path", "ternary", "broadcast", (2,)),
     ],
 )
 def test_ranks_give_the_simulators_run_bit_for_bit(network, quantizer, messages, ranks):
@@ -65,6 +65,17 @@ def test_ranks_give_the_simulators_run_bit_for_bit(network, quantizer, messages,
                 same_run(encoded, trace)
 
 
+@pytest.mark.parametrize("option", "CD")
+def test_samples_and_coins_do_not_depend_on_who_holds_a_node(option):
+    network = make_network("ring", NODES)
+    problem = LeastSquares.random(NODES, DIM, samples=40)
+    method = method_of(theta=0.05, eta=0.02, option=option)
+    whole = simulate(problem, network, method, 40)
+    trace = run_on(2, problem, network, method, 40)[0]
+    assert trace["gradient_evaluations"].tolist() == whole["gradient_evaluations"].tolist()
+    np.testing.assert_allclose(trace.x, whole.x, rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["choco", "lead", "diana", "gradient-tracking-atc", "qdgd"])
 def test_other_methods_run_on_ranks_too(name):
     network = make_network("star", 7)
@@ -74,16 +85,16 @@ def test_other_methods_run_on_ranks_too(name):
     trace = run_on(3, problem, network, method, 20)[0]
     varies = {"wire_bits_per_link"} if name in ("choco", "lead", "qdgd", "diana") else set()
     same_run(simulated, trace, varies)
-    np.testing.assert_allclose(trace["wire_bits_per_link"], simulated["wire_bits_per_link"], rtol=0.02)
+    assert trace["wire_bits_per_link"][-1] == pytest.approx(simulated["wire_bits_per_link"][-1], rel=0.005)
 
 
 def test_logistic_regression_is_the_same_but_for_rounding():
     samples = load_samples("breast-cancer").normalized_rows()
-    problem = Logistic.from_samples(samples, split_samples(samples, NODES), samples.binary_labels(), 0.1)
-    network = make_network("ring", NODES)
+    problem = Logistic.from_samples(samples, split_samples(samples, 6), samples.binary_labels(), 0.1)
+    network = make_network("ring", 6)
     method = make_method("primal-dual", problem, network, "dit-4", theta=0.1, eta=2.0)
-    simulated = simulate(problem, network, method, 1000, until=1e-12)
-    trace = run_on(4, problem, network, method, 1000, until=1e-12)[2]
+    simulated = simulate(problem, network, method, 1000, until=1e-10)
+    trace = run_on(3, problem, network, method, 1000, until=1e-10)[2]
     assert simulated.converged
     assert trace.converged
     # Until rounding flips a level the runs are one run.

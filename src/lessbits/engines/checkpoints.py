@@ -117,8 +117,10 @@ class Checkpoints:
             saved = read_checkpoint(self.path(wanted))
         except InputError as error:
             others = [iteration for iteration in there if iteration != wanted and self._whole(iteration)]
-            offer = f"; that of iteration {others[-1]} is whole: go on from it with --resume-at {others[-1]}"
-            raise InputError(f"{error}{offer if others else '; no other one is whole'}") from None
+            offer = "no other one is whole"
+            if others:
+                offer = f"that of iteration {others[-1]} is whole: go on from it with --resume-at {others[-1]}"
+            raise InputError(f"{error}; {offer}") from None
         if saved.mark != mark:
             raise InputError(
                 f"the checkpoints in {self.folder} belong to another run: problem, network, method, step sizes, "

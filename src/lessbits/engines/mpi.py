@@ -28,9 +28,7 @@ os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")
 try:
     from mpi4py import MPI
 except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is there, but no MPI library
-    raise InputError(
-        f"the MPI engine needs mpi4py and an MPI library ({error}): install them with pip install 'lessbits[mpi]'"
-    ) from None
+    MPI, MISSING = None, str(error)  # type: ignore[assignment]
 
 GRACE = 1.0  # seconds that other ranks give rank 0 to say the same thing first
 
@@ -42,6 +40,10 @@ class MpiTransport(Transport):
     """
 
     def __init__(self, communicator: Any = None) -> None:
+        if MPI is None:
+            raise InputError(
+                f"the MPI engine needs mpi4py and an MPI library ({MISSING}): pip install 'lessbits[mpi]' brings both"
+            )
         self.world = MPI.COMM_WORLD if communicator is None else communicator
         self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
         self.graph: Any = None

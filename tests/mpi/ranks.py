@@ -1,0 +1,136 @@
+"""What must hold on any number of ranks: run by `test_ranks.py` under mpiexec. Rank 0 prints a line for each check."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+
+from lessbits.compiled import keep_compiled
+
+jax.config.update("jax_enable_x64", True)
+keep_compiled()
+
+import numpy as np  # noqa: E402
+
+from lessbits import (  # noqa: E402
+    Checkpoints,
+    Consensus,
+    LeastSquares,
+    Logistic,
+    PrimalDual,
+    load_samples,
+    make_network,
+    make_quantizer,
+    run_mpi,
+    simulate,
+    split_samples,
+)
+from lessbits.engines.mpi import MPI, MpiTransport, together  # noqa: E402
+from lessbits.engines.stepwise import run_stepwise  # noqa: E402
+
+NODES, DIM, ITERATIONS = 16, 20, 12
+CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
+RANK = MPI.COMM_WORLD.Get_rank()
+RING, STAR = make_network("ring", NODES), make_network("star", NODES)
+
+
+def method_of(quantizer, messages="independent"):
+    return PrimalDual.make(make_quantizer(quantizer, DIM), 0.2, 0.7, dim=DIM, messages=messages)
+
+
+CONSENSUS = (Consensus.random(NODES, DIM), RING, method_of("dit-4"))
+
+
+def same(trace, other):
+    """Bit for bit, but for what the clock says."""
+    for name in other.columns:
+        if name not in CLOCKS:
+            assert trace[name].tobytes() == other[name].tobytes(), name
+    assert trace.x.tobytes() == other.x.tobytes()
+    assert trace.message == other.message
+
+
+def check_consensus():
+    trace = run_mpi(*CONSENSUS, ITERATIONS, record_every=4)
+    if RANK == 0:
+        same(trace, simulate(*CONSENSUS, ITERATIONS, record_every=4, encode=True))
+    return trace
+
+
+def check_least_squares():
+    setting = LeastSquares.random(NODES, DIM, samples=24), STAR, method_of("rand-5", "broadcast")
+    trace = run_mpi(*setting, ITERATIONS)
+    if RANK == 0:
+        same(trace, simulate(*setting, ITERATIONS))
+
+
+def check_logistic():
+    samples = load_samples("breast-cancer").normalized_rows()
+    problem = Logistic.from_samples(samples, split_samples(samples, NODES), samples.binary_labels(), 0.1)
+    method = PrimalDual.make(make_quantizer("dit-4", problem.dim), 0.1, 2.0, dim=problem.dim)
+    trace = run_mpi(problem, RING, method, ITERATIONS)
+    if RANK == 0:
+        np.testing.assert_allclose(trace["error"], simulate(problem, RING, method, ITERATIONS)["error"], rtol=1e-9)
+
+
+def check_bytes():
+    with together() as world:
+        trace = run_stepwise(*CONSENSUS, ITERATIONS, world)
+        given = world.all_gather(np.array([world.given])).sum()
+    assert given == trace["bytes_between_ranks"][-1]
+    assert given == 0 if world.size == 1 else given > 0
+
+
+def check_checkpoints():
+    """Any number of ranks writes, the simulator goes on; the simulator writes, any number of ranks goes on."""
+    folder = Path(next(line for line in MpiTransport().all_say(tempfile.mkdtemp() if RANK == 0 else None) if line))
+    ours, theirs = folder / "ours", folder / "theirs"
+    run_mpi(*CONSENSUS, 8, record_every=4, checkpoints=Checkpoints(ours, every=4))
+    if RANK == 0:
+        whole = simulate(*CONSENSUS, ITERATIONS, record_every=4, encode=True)
+        same(
+            simulate(*CONSENSUS, ITERATIONS, record_every=4, encode=True, checkpoints=Checkpoints(ours, resume=True)),
+            whole,
+        )
+        simulate(*CONSENSUS, 8, record_every=4, encode=True, checkpoints=Checkpoints(theirs, every=8))
+    MPI.COMM_WORLD.Barrier()
+    trace = run_mpi(*CONSENSUS, ITERATIONS, record_every=4, checkpoints=Checkpoints(theirs, resume=True))
+    if RANK == 0:
+        same(trace, whole)
+
+
+def check_collectives():
+    transport = MpiTransport()
+    for kind in (np.int64, np.float32, np.bool_, np.uint8):
+        rows = np.full((transport.rank % 3, 2), transport.rank + 1).astype(kind)  # some have none
+        expected = np.concatenate([np.full((rank % 3, 2), rank + 1).astype(kind) for rank in range(transport.size)])
+        assert transport.all_gather(rows).tobytes() == expected.tobytes()
+    total = transport.chain(lambda before: before * 2 + transport.rank, np.ones(3))
+    value = 1
+    for rank in range(transport.size):
+        value = value * 2 + rank
+    np.testing.assert_array_equal(total, np.full(3, float(value)))
+    assert transport.all_say(f"é{transport.rank}") == [f"é{rank}" for rank in range(transport.size)]
+    assert transport.any(transport.rank == transport.size - 1)
+    assert not transport.any(False)
+
+
+def check_spare_ranks():
+    """More ranks than nodes: those without one have nothing to do."""
+    small = Consensus.random(2, DIM), make_network("path", 2), method_of("exact")
+    trace = run_mpi(*small, 5)
+    if RANK == 0:
+        same(trace, simulate(*small, 5))
+    assert (trace is None) == (RANK >= 2)
+
+
+CHECKS = [value for name, value in list(globals().items()) if name.startswith("check_")]
+
+if __name__ == "__main__":
+    for check in CHECKS:
+        if len(sys.argv) == 1 or check.__name__ in sys.argv[1:]:
+            check()
+            MPI.COMM_WORLD.Barrier()
+            if RANK == 0:
+                print("held:", check.__name__, flush=True)

@@ -1,0 +1,210 @@
+"""`lessbits run --engine mpi`: started by itself or by a launcher, killed, interrupted, and told nonsense."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mpi4py", reason="the extra lessbits[mpi] is not installed")
+
+from mpi.jobs import BIN, ENVIRONMENT, finish, mpiexec, processes_with, start
+
+from lessbits import Trace
+
+COMMAND = BIN / "lessbits"
+SMALL = ("run", "--nodes", 5, "--dim", 8, "--record-every", 10)
+CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
+
+
+def lessbits(*arguments, seconds=90, **options):
+    return finish(start(COMMAND, *arguments, **options), seconds)
+
+
+def results(summary):
+    """What a summary says of the run itself."""
+    other = ("settings", "compile_seconds", *CLOCKS)
+    return {name: value for name, value in json.loads(summary).items() if name not in other}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The uninterrupted run, simulated with encoded messages."""
+    file = tmp_path_factory.mktemp("whole") / "trace"
+    status, _, err = lessbits(*SMALL, "--iterations", 3000, "--encode", "--save", file)
+    assert status == 0, err
+    return Trace.load(file)
+
+
+def same_as(trace, whole):
+    for name in whole.columns:
+        if name not in CLOCKS:
+            np.testing.assert_array_equal(trace[name], whole[name], err_msg=name)
+    return trace.x.tobytes() == whole.x.tobytes()
+
+
+def test_it_starts_its_ranks_or_is_started_by_a_launcher():
+    arguments = (*SMALL, "--iterations", 40, "--json", "-")
+    status, simulated, _ = lessbits(*arguments, "--encode")
+    assert status == 0
+    for status, out, err in (
+        lessbits(*arguments, "--engine", "mpi", "--ranks", 2),
+        mpiexec(3, COMMAND, *arguments, "--engine", "mpi"),
+    ):
+        assert (status, err) == (0, "")
+        assert results(out) == results(simulated)
+        assert json.loads(out)["bytes_between_ranks"] > 0
+
+
+def wait_for(file, process, seconds=60):
+    """Wait until a checkpoint is there."""
+    end = time.monotonic() + seconds
+    while not list(file.glob("checkpoint-*.safetensors")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "no checkpoint was written"
+        time.sleep(0.02)
+
+
+KILLS = int(os.environ.get("LESSBITS_KILLS", "2"))
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_a_killed_rank_ends_the_job_is_named_and_the_run_goes_on(seed, tmp_path, whole):
+    """With LESSBITS_KILLS=20 there are twenty of them."""
+    draw = random.Random(seed)
+    folder, file = tmp_path / "checkpoints", tmp_path / "trace"
+    arguments = (*SMALL, "--iterations", 3000, "--checkpoint", folder, "--checkpoint-every", 50, "--save", file)
+    ranks = draw.choice((2, 3))
+    process = start(COMMAND, *arguments, "--engine", "mpi", "--ranks", ranks)
+    wait_for(folder, process)
+    time.sleep(draw.uniform(0, 1.0))
+    workers = [number for number, line in processes_with(str(folder)) if line.startswith(f"{sys.executable} -m")]
+    assert len(workers) == ranks
+    os.kill(draw.choice(workers), signal.SIGKILL)
+    killed = time.monotonic()
+    status, _, err = finish(process, 30)
+    assert time.monotonic() - killed < 30
+    assert status == 1
+    assert re.match(rf"lessbits: rank [0-{ranks - 1}] of {ranks} was ended by SIGKILL", err.strip())
+    assert len(err.strip().splitlines()) == 1
+    assert processes_with(str(folder)) == []
+    # On another number of ranks, or simulated.
+    again = draw.choice((("--engine", "mpi", "--ranks", 4), ("--encode",)))
+    status, _, err = lessbits(*arguments, *again, "--resume")
+    assert status == 0, err
+    assert same_as(Trace.load(file), whole)
+
+
+@pytest.mark.parametrize(("engine", "number"), [("mpi", signal.SIGTERM), ("simulate", signal.SIGINT)])
+def test_an_interrupt_writes_a_last_checkpoint_and_the_trace_so_far(engine, number, tmp_path, whole):
+    folder, file = tmp_path / "checkpoints", tmp_path / "trace"
+    how = ("--engine", "mpi", "--ranks", 2) if engine == "mpi" else ("--encode",)
+    arguments = (*SMALL, "--checkpoint", folder, "--save", file)
+    process = start(COMMAND, *arguments, *how, "--iterations", 1_000_000, "--checkpoint-every", 20)
+    wait_for(folder, process)
+    process.send_signal(number)
+    status, out, err = finish(process, 30)
+    assert status == 130
+    assert err.strip() == "lessbits: interrupted"
+    assert "interrupted at iteration" in out
+    sofar = Trace.load(file)
+    last = max(int(path.stem.partition("-")[2]) for path in folder.iterdir())
+    assert f"interrupted at iteration {last} " in sofar.message
+    assert processes_with(str(folder)) == []
+    if last < 3000:
+        lessbits(*arguments, "--iterations", 3000, "--encode", "--resume")
+        assert same_as(Trace.load(file), whole)
+
+
+def write_shards(folder, nodes, spoil=None):
+    draw = np.random.default_rng(0)
+    for node in range(nodes):
+        rows = [f"{(-1) ** row} 1:{draw.normal():.3f} 2:{draw.normal():.3f}" for row in range(4)]
+        if node == spoil:
+            rows[2] = "1 1:abc"
+        (folder / f"part-{node}.libsvm").write_text("\n".join(rows) + "\n")
+    return folder / "part-{node}.libsvm"
+
+
+def test_a_bad_shard_ends_all_ranks_with_one_line(tmp_path):
+    data = write_shards(tmp_path, 4, spoil=3)
+    status, out, err = lessbits(
+        "run", "--engine", "mpi", "--ranks", 4, "--nodes", 4, "--problem", "logistic", "--data", data
+    )
+    assert (status, out.strip()) == (1, "")
+    assert len(err.strip().splitlines()) == 1
+    assert err.startswith("lessbits: rank 3 of 4: ")
+    assert "part-3.libsvm', line 3" in err
+
+
+def test_shards_of_the_nodes_own_give_one_problem(tmp_path):
+    data = write_shards(tmp_path, 4)
+    arguments = ("run", "--nodes", 4, "--problem", "logistic", "--data", data, "--iterations", 20, "--json", "-")
+    alone = lessbits(*arguments)
+    status, out, err = lessbits(*arguments, "--engine", "mpi", "--ranks", 3)
+    assert (status, err) == (0, "")
+    ours, theirs = results(out), results(alone[1])
+    assert ours["error"] == pytest.approx(theirs["error"], rel=1e-9)
+    assert ours["gradient_evaluations"] == theirs["gradient_evaluations"]
+    assert json.loads(out)["settings"]["theta"] == json.loads(alone[1])["settings"]["theta"]
+
+
+NODE = """
+import sys
+import jax
+from lessbits.compiled import keep_compiled
+jax.config.update("jax_enable_x64", True)
+keep_compiled()
+import numpy as np
+import lessbits
+network = lessbits.make_network("ring", 3)
+method = lessbits.PrimalDual.make(lessbits.make_quantizer("dit-4", 5), 0.3, 0.9, dim=5)
+node = lessbits.Node(network, method, dim=5)
+goal = np.full(5, float(node.number))
+x = node.x
+for k in range(60):
+    gradient = x - goal
+    if node.number == 1 and k == 7 and sys.argv[1] == "nan":
+        gradient[2] = np.nan
+    if node.number == 2 and k == 7 and sys.argv[1] == "raise":
+        raise RuntimeError("the disk is gone")
+    x = node.step(gradient)
+if node.number == 0:
+    print(np.abs(x - 1).max() < 1e-6, node.bytes_sent > 0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("fine", ""),
+        ("nan", "rank 1 of 3: the gradient of node 1 has NaN or infinite entries in iteration 7"),
+        ("raise", "rank 2 of 3: RuntimeError: the disk is gone"),
+    ],
+)
+def test_a_node_of_ones_own(what, words, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(NODE)
+    status, out, err = mpiexec(3, sys.executable, script, what, seconds=60)
+    if what == "fine":
+        assert (status, out.strip()) == (0, "True True"), err
+        return
+    assert status != 0
+    assert words in err
+    assert err.count("lessbits: rank") == 1
+    assert err.count("Traceback") == (what == "raise")
+
+
+def test_without_the_extra_a_sentence_says_what_to_install():
+    code = (
+        "import sys; sys.modules['mpi4py'] = None; import lessbits\n"
+        "lessbits.run_mpi(None, lessbits.make_network('ring', 3), None, 1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert done.stderr.strip().splitlines()[-1].endswith("pip install 'lessbits[mpi]' brings both")

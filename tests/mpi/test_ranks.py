@@ -1,0 +1,31 @@
+"""The same checks on 1, 2 and 4 ranks, and some of them on 16."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mpi4py", reason="the extra lessbits[mpi] is not installed")
+
+from mpi.jobs import mpiexec
+
+SUITE = Path(__file__).with_name("ranks.py")
+CHECKS = re.findall(r"^def (check_\w+)", SUITE.read_text(), re.MULTILINE)
+
+
+def run_checks(ranks, *names):
+    # `-m mpi4py` ends all ranks if one of them raises.
+    status, out, err = mpiexec(ranks, sys.executable, "-m", "mpi4py", SUITE, *names)
+    assert status == 0, err
+    return re.findall(r"^held: (\w+)", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_everything_holds_on(ranks):
+    assert run_checks(ranks) == CHECKS
+
+
+def test_sixteen_ranks_give_the_same_runs():
+    some = ["check_consensus", "check_least_squares", "check_bytes"]
+    assert run_checks(16, *some) == some
