@@ -19,6 +19,9 @@ HERE = Path(__file__)
 
 
 def ours(quantizer):
+    from lessbits.engines.launch import become_rank
+
+    become_rank()  # as the command line does: threads for its share of the cores
     import jax
 
     jax.config.update("jax_enable_x64", True)

@@ -22,6 +22,9 @@ TCP = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "
 
 
 def work(quantizer, dim):
+    from lessbits.engines.launch import become_rank
+
+    become_rank()
     from lessbits import Consensus, PrimalDual, make_network, make_quantizer, run_mpi
     from lessbits.engines.mpi import MPI
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from lessbits.engines.transport import Transport, held_nodes
 from lessbits.engines.wire import Carried, Wire
 from lessbits.errors import InputError
 from lessbits.fingerprint import fingerprint
-from lessbits.methods.base import Message, Method, Outbox, Start, State
+from lessbits.methods.base import Message, Method, Start, State
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
@@ -37,12 +37,29 @@ class Seat:
     seed: jax.Array
 
 
-@partial(jax.jit, static_argnames=("codecs",))
-def _send(seat: Seat, state: State, iteration: jax.Array, codecs: tuple[Codec, ...]) -> Any:
+class Shapes(NamedTuple):
+    """How the leaves that go in and out of the compiled functions belong together.
+
+    Only lists of arrays pass in each iteration: taking classes of ours apart and putting them together again would
+    cost more than small problems compute.
+    """
+
+    seat: Any
+    codecs: tuple[Codec, ...]
+
+
+@partial(jax.jit, static_argnames=("shapes",))
+def _send(shapes: Shapes, leaves: list[jax.Array], state: State, iteration: jax.Array) -> Any:
+    seat = jax.tree.unflatten(shapes.seat, leaves)
+    state, outbox, work, keys = _send_outbox(shapes, seat, state, iteration)
+    return state, jax.tree.leaves(outbox), work, jax.tree.leaves(keys), jnp.isfinite(state.x).all(axis=-1)
+
+
+def _send_outbox(shapes: Shapes, seat: Seat, state: State, iteration: jax.Array) -> Any:
     step = Step(seat.seed, iteration)
     state, outbox, work = seat.method.send(step, state, seat.problem, seat.local)
-    keys = tuple(_keys(seat, step, codec, message) for codec, message in zip(codecs, outbox, strict=True))
-    return state, outbox, work.sum(dtype=jnp.int32), keys, jnp.isfinite(state.x).all(axis=-1)
+    keys = [_keys(seat, step, codec, message) for codec, message in zip(shapes.codecs, outbox, strict=True)]
+    return state, outbox, work.sum(dtype=jnp.int32), keys
 
 
 def _keys(seat: Seat, step: Step, codec: Codec, message: Message) -> tuple[Any, Any]:
@@ -55,9 +72,19 @@ def _keys(seat: Seat, step: Step, codec: Codec, message: Message) -> tuple[Any, 
     )
 
 
-@jax.jit
-def _receive(seat: Seat, state: State, iteration: jax.Array, outbox: Outbox, inbox: Outbox) -> State:
-    return seat.method.receive(Step(seat.seed, iteration), state, outbox, inbox, seat.local)
+@partial(jax.jit, static_argnames=("shapes",))
+def _receive(
+    shapes: Shapes, leaves: list[jax.Array], state: State, iteration: jax.Array, outbox: list[Any], inbox: list[Any]
+) -> State:
+    seat = jax.tree.unflatten(shapes.seat, leaves)
+    # What an outbox is made of is found again by tracing `send`, of which nothing is left in the program.
+    _, example, _, _ = jax.eval_shape(partial(_send_outbox, shapes), seat, state, iteration)
+    sent = jax.tree.unflatten(jax.tree.structure(example), outbox)
+    received = tuple(
+        Message(message.payload, per_link=True, active=message.awaited)
+        for message in jax.tree.unflatten(jax.tree.structure(example), inbox)
+    )
+    return seat.method.receive(Step(seat.seed, iteration), state, sent, received, seat.local)
 
 
 @jax.jit
@@ -122,6 +149,7 @@ class Rank:
             method.prepare(self.problem.here), method, local, jnp.asarray(self.wire.back, jnp.int32), make_seed(seed)
         )
         self.state: State = None
+        self.give(self.seat.problem)
         self.clear()
 
     def clear(self) -> None:
@@ -131,17 +159,23 @@ class Rank:
     def begin(self, start: Start) -> None:
         """Take the state before the first iteration."""
         self.state = _begin(self.seat, start)
+        number = np.int32(0)
+        _, outbox, _, keys = jax.eval_shape(partial(_send_outbox, self.shapes), self.seat, self.state, number)
+        self.outbox_shape, self.keys_shape = jax.tree.structure(outbox), jax.tree.structure(keys)
 
     def give(self, problem: Problem) -> None:
         """Take another problem of the same shape for the nodes here."""
         self.seat = replace(self.seat, problem=problem)
+        self.leaves, shape = jax.tree.flatten(self.seat)
+        self.shapes = Shapes(shape, self.codecs)
 
     def iterate(self, iteration: int) -> None:
         """One iteration: send, carry, receive."""
         clock = time.perf_counter()
-        number = jnp.int32(iteration)
-        state, outbox, work, keys, finite = _send(self.seat, self.state, number, self.codecs)
-        outbox, keys, finite = jax.tree.map(np.asarray, (outbox, keys, finite))
+        number = np.int32(iteration)
+        state, outbox, work, keys, finite = _send(self.shapes, self.leaves, self.state, number)
+        finite = np.asarray(finite)
+        outbox, keys = [np.asarray(leaf) for leaf in outbox], [np.asarray(leaf) for leaf in keys]
         if not finite.all():
             node = self.nodes[int(np.argmin(finite))]
             raise InputError(
@@ -149,9 +183,12 @@ class Rank:
                 "have one, or the run diverges, and needs smaller step sizes"
             )
         sent = time.perf_counter() - clock
-        inbox, cost = self.wire.carry(iteration, outbox, keys)
+        inbox, cost = self.wire.carry(
+            iteration, jax.tree.unflatten(self.outbox_shape, outbox), jax.tree.unflatten(self.keys_shape, keys)
+        )
         clock = time.perf_counter()
-        self.state = jax.block_until_ready(_receive(self.seat, state, number, outbox, inbox))
+        self.state = _receive(self.shapes, self.leaves, state, number, outbox, jax.tree.leaves(inbox))
+        self.state.x.block_until_ready()
         self.tally.add(int(work), cost, sent + time.perf_counter() - clock)
 
     def score(self, target: Target) -> tuple[dict[str, float], np.ndarray | None]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -170,7 +171,7 @@ class Wire:
     def _inbox(
         self, iteration: int, number: int, message: Message, keys: Any, came: dict[tuple[int, int], memoryview]
     ) -> Message:
-        """Return, link for link, what came along the reverse links."""
+        """Return, link for link, what came along the reverse links; otherwise as what was sent."""
         leaves, shape = jax.tree.flatten(message.payload)
         near = self.near_link if message.per_link else self.near_node
         arrived = [np.zeros((len(self.links), *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
@@ -189,7 +190,7 @@ class Wire:
                     raise WireError(f"{self._where(rank, link)}: {error}") from None
                 for target, value in zip(arrived, jax.tree.leaves(row), strict=True):
                     target[link] = value
-        return Message(jax.tree.unflatten(shape, arrived), per_link=True, active=message.awaited)
+        return replace(message, payload=jax.tree.unflatten(shape, arrived))
 
     def _places(
         self, iteration: int, number: int, codec: Codec, rank: int, link: int
