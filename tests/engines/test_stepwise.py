@@ -180,6 +180,13 @@ def test_ranks_that_are_set_up_differently_say_so():
     with pytest.raises(InputError, match="rank 1 is set up for another run"):
         on_ranks(2, run)
 
+    def encode_otherwise(transport):
+        code = "fixed" if transport.rank == 1 else "entropy"
+        return run_stepwise(problem, network, method_of(), 5, transport, code=code)
+
+    with pytest.raises(InputError, match=r"rank 1 encodes in another way .* --code fixed"):
+        on_ranks(2, encode_otherwise)
+
 
 def test_a_value_that_is_no_number_is_named_with_its_node():
     network, problem = make_network("ring", 6), Consensus.random(6, DIM)

@@ -4,10 +4,12 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,14 +125,14 @@ def test_an_interrupt_writes_a_last_checkpoint_and_the_trace_so_far(engine, numb
         assert same_as(Trace.load(file), whole)
 
 
-def write_shards(folder, nodes, spoil=None):
+def write_shards(folder, nodes, spoil=None, name="part"):
     draw = np.random.default_rng(0)
     for node in range(nodes):
         rows = [f"{(-1) ** row} 1:{draw.normal():.3f} 2:{draw.normal():.3f}" for row in range(4)]
         if node == spoil:
             rows[2] = "1 1:abc"
-        (folder / f"part-{node}.libsvm").write_text("\n".join(rows) + "\n")
-    return folder / "part-{node}.libsvm"
+        (folder / f"{name}-{node}.libsvm").write_text("\n".join(rows) + "\n")
+    return folder / (name + "-{node}.libsvm")
 
 
 def test_a_bad_shard_ends_all_ranks_with_one_line(tmp_path):
@@ -200,6 +202,29 @@ def test_a_node_of_ones_own(what, words, tmp_path):
     assert words in err
     assert err.count("lessbits: rank") == 1
     assert err.count("Traceback") == (what == "raise")
+
+
+DOCS = Path(__file__).parents[2] / "docs" / "distributed.md"
+
+
+def test_the_pages_commands_run(tmp_path):
+    write_shards(tmp_path, 4, name="hospital")
+    commands = re.findall(r"^    ((?:lessbits|mpiexec) .+)$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        words = [str(BIN / word) if word in ("lessbits", "mpiexec") else word for word in shlex.split(command)]
+        status, out, err = finish(start(*words, cwd=tmp_path), 120)
+        assert (status, err) == (0, ""), command
+        assert "bits" in out
+
+
+def test_the_pages_training_loop_runs(tmp_path):
+    (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    code = code.replace("nodes=16", "nodes=2").replace("range(1000)", "range(200)")
+    script = tmp_path / "train.py"
+    script.write_text(f"d = 5\ngradient = lambda x: x - 3\n{code}\nprint(abs(x - 3).max() < 1e-3)\n")
+    status, out, err = mpiexec(2, sys.executable, script, seconds=60)
+    assert (status, out.split()) == (0, ["True"] * 2), err
 
 
 def test_without_the_extra_a_sentence_says_what_to_install():

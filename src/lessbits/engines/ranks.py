@@ -210,12 +210,18 @@ def agree(network: Network, method: Method, codecs: Sequence[Codec], seed: int, 
     Codecs are part of it: a model that came out differently on another machine would be decoded to nonsense.
     """
     links = (network.owner, network.neighbor, network.weight)
-    mark = int(fingerprint(links, method, [codec.mark() for codec in codecs], seed, str(jnp.result_type(float))), 16)
-    marks = transport.all_gather(np.array([mark], np.uint64))
-    others = np.flatnonzero(marks != marks[0])
-    if len(others):
+    setting = int(fingerprint(links, method, seed, str(jnp.result_type(float))), 16)
+    code = int(fingerprint([codec.mark() for codec in codecs]), 16)
+    marks = transport.all_gather(np.array([[setting, code]], np.uint64))
+    settings_differ, codes_differ = (np.flatnonzero(column != column[0]) for column in marks.T)
+    if len(settings_differ):
         raise InputError(
-            f"rank {others[0]} is set up for another run than rank 0: network, method, step sizes, quantizer, seed and "
-            "precision must be the same everywhere, and so must be the versions of lessbits and its libraries"
+            f"rank {settings_differ[0]} is set up for another run than rank 0: network, method, step sizes, quantizer, "
+            "seed and precision must be the same everywhere, and so must be the versions of lessbits and its libraries"
         )
-    return mark & 0xFFFFFFFF
+    if len(codes_differ):
+        raise InputError(
+            f"rank {codes_differ[0]} encodes in another way than rank 0: give all the same code and the same versions; "
+            "where machines of different kinds round differently, code='fixed' (--code fixed) serves all"
+        )
+    return (setting ^ code) & 0xFFFFFFFF
