@@ -1,12 +1,22 @@
-"""Keeps compiled programs between runs, in the user's cache folder: most of a small run's time is compiling."""
+"""Keeps compiled programs between runs, in the user's cache folder: most of a small run's time is compiling.
 
+JAX writes a program where others read it. A process that is killed meanwhile leaves half a program, which JAX complains
+about for ever after, and ranks that start together read each other's unfinished ones. So each process works in a folder
+of its own, with hard links to all programs that are kept, and gives its new ones, whole, when it ends.
+"""
+
+import atexit
 import hashlib
 import os
 import platform
+import shutil
+import tempfile
+import time
 from pathlib import Path
 
 MOST_BYTES = 2**30  # of all programs
 SHORTEST = 0.05  # seconds of compiling below which keeping a program does not pay
+FORGOTTEN = 86_400  # seconds after which a process's own folder is one that was killed
 
 
 def cache_folder() -> Path:
@@ -31,18 +41,51 @@ def keep_compiled() -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _prune(folder)
+        own = Path(tempfile.mkdtemp(prefix="at-work-", dir=folder))
+        _link_all(folder, own)
     except OSError:
-        return  # a home that cannot be written is no reason not to run
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+        return  # a home that cannot be written, or knows no links, is no reason not to run
+    atexit.register(_give, own, folder)
+    jax.config.update("jax_compilation_cache_dir", str(own))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    # XLA's own caches would put the folder's name into the keys of programs.
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+
+
+def _link_all(source: Path, target: Path) -> None:
+    for entry in os.scandir(source):
+        if entry.is_file() and not (target / entry.name).exists():
+            try:
+                os.link(entry.path, target / entry.name)
+            except (FileExistsError, FileNotFoundError):  # another process was quicker, or has removed it
+                continue
+
+
+def _give(own: Path, folder: Path) -> None:
+    """Keep the programs that this process has compiled."""
+    try:
+        _link_all(own, folder)
+    except OSError:
+        return
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def _prune(folder: Path) -> None:
-    """Remove the oldest programs if there are too many: JAX's own limit would need locks, which many ranks wait for."""
-    files = sorted((entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder))
-    total = sum(size for _, size, _ in files)
-    for _, size, path in files:
+    """Remove folders of processes that were killed, and the oldest programs if there are too many.
+
+    JAX's own limit would need locks, which many ranks wait for.
+    """
+    programs = []
+    for entry in os.scandir(folder):
+        facts = entry.stat()
+        if entry.is_dir() and facts.st_mtime < time.time() - FORGOTTEN:
+            shutil.rmtree(entry.path, ignore_errors=True)
+        elif entry.is_file():
+            programs.append((facts.st_mtime, facts.st_size, entry.path))
+    total = sum(size for _, size, _ in programs)
+    for _, size, path in sorted(programs):
         if total <= MOST_BYTES:
             return
         Path(path).unlink(missing_ok=True)

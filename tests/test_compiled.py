@@ -1,0 +1,60 @@
+"""Programs that are kept between runs: whole, once, and only those of processes that ended well."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lessbits import compiled
+
+PROGRAM = """
+import os, sys
+import jax, jax.numpy as jnp
+from lessbits.compiled import keep_compiled
+keep_compiled()
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones(3))
+if sys.argv[1] == "killed":
+    os._exit(1)
+"""
+
+
+def run(how, home):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(home)}
+    subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM, how], env=environment, check=how == "well", timeout=60
+    )
+    (folder,) = (home / "lessbits").iterdir()
+    kept = {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
+    return kept, [path for path in folder.iterdir() if path.is_dir()]
+
+
+def test_a_process_keeps_its_programs_when_it_ends_and_the_next_one_finds_them(tmp_path):
+    assert run("killed", tmp_path)[0] == {}
+    kept, working = run("well", tmp_path)
+    assert any(name.startswith("jit__lambda") for name in kept)
+    assert len(working) == 1  # that of the killed process
+    assert run("well", tmp_path) == (kept, working)
+
+
+def test_forgotten_folders_and_the_oldest_programs_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiled, "MOST_BYTES", 25)
+    now = time.time()
+    for name, age in (("old", 300), ("new", 100), ("newest", 0)):
+        (tmp_path / name).write_bytes(bytes(10))
+        os.utime(tmp_path / name, (now - age, now - age))
+    for name, age in (("at-work-a", 2 * compiled.FORGOTTEN), ("at-work-b", 0)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (now - age, now - age))
+    compiled._prune(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "newest", "at-work-b"}
+
+
+@pytest.mark.parametrize("name", ["LESSBITS_COMPILED", "JAX_COMPILATION_CACHE_DIR"])
+def test_the_user_can_say_otherwise(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(name, "off")
+    compiled.keep_compiled()
+    assert list(tmp_path.iterdir()) == []
