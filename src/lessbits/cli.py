@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from lessbits.engines.launch import is_rank
+from lessbits.engines.launch import rank_number
 from lessbits.errors import InputError, check_name
 from lessbits.flags import (
     Json,
     Quiet,
     check_folder,
+    check_simulated,
     check_writable,
     examples,
     output,
@@ -82,11 +83,15 @@ def run(
     check_writable(solution, save, write_toml, path_of(json_file))
     if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
         raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
+    if settings.engine != "mpi" and settings.ranks is not None:
+        raise InputError(
+            f"ranks is {settings.ranks}, but the simulator is one process: give --engine mpi too, or leave it out"
+        )
     if settings.engine == "mpi":
         from lessbits.engines.launch import become_rank, check_launch, launch
 
         check_launch(settings.encode)
-        if not is_rank():
+        if rank_number() is None:
             raise typer.Exit(launch(settings.ranks, sys.argv[1:]))
         become_rank()
     set_precision(settings)
@@ -169,6 +174,7 @@ def tune(
     from lessbits.report.text import tuning_report
     from lessbits.tuned import tune_settings
 
+    check_simulated(settings, "tune")
     say = None if quiet else lambda text: print(f"lessbits: {text}", file=sys.stderr, flush=True)
     found = tune_settings(settings, search or [], aim, epochs, bits, per_decade, seeds, grow, out, say)
     show(found, json_file, lambda: tuning_report(found))
@@ -187,6 +193,7 @@ def tune(
 def theory(settings: Settings, json_file: Json = None) -> None:
     """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer."""
     check_writable(path_of(json_file))
+    check_simulated(settings, "theory")
     set_precision(settings)
     from lessbits.advice import describe_theory
     from lessbits.report.text import theory_report
@@ -205,6 +212,7 @@ def theory(settings: Settings, json_file: Json = None) -> None:
 def advise(settings: Settings, json_file: Json = None) -> None:
     """Say how far messages can be compressed before more iterations are needed, and with which quantizer."""
     check_writable(path_of(json_file))
+    check_simulated(settings, "advise")
     set_precision(settings)
     from lessbits.advice import advise as give_advice
     from lessbits.report.text import advice_report
@@ -255,7 +263,15 @@ def demo(
 
 
 def _complain(message: str) -> None:
-    print("lessbits: " + " ".join(message.split()), file=sys.stderr)
+    print("lessbits: " + " ".join(message.split()), file=sys.stderr, flush=True)
+
+
+def _complain_together(error: InputError) -> None:
+    """Let one rank say what all of them may have to say, and end all."""
+    from lessbits.engines.mpi import MPI, MpiTransport
+
+    if MPI is not None:
+        MpiTransport().fail(error)
 
 
 def main() -> None:
@@ -266,6 +282,8 @@ def main() -> None:
     try:
         status = typer.main.get_command(app)(prog_name="lessbits", standalone_mode=False)
     except InputError as error:
+        if rank_number() is not None:
+            _complain_together(error)
         _complain(str(error))
         status = 2
     except (KeyboardInterrupt, typer.Abort):  # which of the two, or a silent 130, depends on typer's version
@@ -283,6 +301,6 @@ def main() -> None:
         asked = getattr(getattr(error, "ctx", None), "command_path", "lessbits")
         _complain(f"{error.format_message()} (see {asked} --help)")
         status = 2
-    if status == 130 and not is_rank():  # ranks leave it to whoever started them
+    if status == 130 and rank_number() is None:  # ranks leave it to whoever started them
         _complain("interrupted")
     sys.exit(status if isinstance(status, int) else 0)

@@ -122,6 +122,13 @@ def check_folder(out: Path | None) -> None:
         raise InputError(f"{out} is a file, but results go into a folder: name another")
 
 
+def check_simulated(settings: Settings, command: str) -> None:
+    """Refuse settings of an engine to a command that sends nothing."""
+    given = {"engine": settings.engine != "simulate", "ranks": settings.ranks is not None, "encode": settings.encode}
+    for name in (name for name, is_given in given.items() if is_given):
+        raise InputError(f"{name} was given, but lessbits {command} takes no engine: leave it out")
+
+
 def show(result: dict[str, Any], json_file: str | None, text: Callable[[], None]) -> None:
     """Write the result as JSON where --json says, and print it in words unless JSON was printed."""
     content = json.dumps(plain(result), indent=2, allow_nan=False)  # in ASCII, whatever the terminal speaks

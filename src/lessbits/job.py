@@ -9,8 +9,8 @@ import numpy as np
 from lessbits.advice import describe_network
 from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.interrupts import Interrupted
+from lessbits.engines.launch import check_ranks
 from lessbits.engines.trace import Trace
-from lessbits.errors import InputError
 from lessbits.experiment import Experiment, build, build_network
 from lessbits.settings import Settings
 
@@ -44,6 +44,8 @@ def run_job(
     """Build and run; with the MPI engine every rank calls this, and those that need not report get None."""
 
     def go(transport: "Transport | None") -> Done:
+        if folder is not None and (transport is None or transport.rank == 0):
+            Checkpoints(folder, every, resume).check()  # before anything takes long
         experiment = build(settings, transport)
         checkpoints = None
         if folder is not None:
@@ -55,8 +57,7 @@ def run_job(
     from lessbits.engines.mpi import together
 
     with together() as world:
-        if settings.ranks not in (None, world.size):
-            raise InputError(f"ranks is {settings.ranks}, but the launcher started {world.size}: leave it out")
+        check_ranks(world.size, settings.ranks)
         transport = world.among(build_network(settings).nodes)
         done = None if transport is None else go(transport)
         return done if world.rank == 0 else None

@@ -23,7 +23,7 @@ def plain(value: Any) -> Any:
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file complete or not at all, and on the disk before it has its name."""
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two processes may write the same file
     try:
         with partial.open("wb") as stream:
             stream.write(content.encode() if isinstance(content, str) else content)

@@ -6,6 +6,7 @@ import signal
 import threading
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from engines.threads import run_on
@@ -14,15 +15,20 @@ from safetensors import safe_open
 from lessbits import (
     Checkpoints,
     Consensus,
+    Custom,
     InputError,
     Interrupted,
     LeastSquares,
+    Logistic,
     PrimalDual,
+    load_samples,
     make_method,
     make_network,
     make_quantizer,
     simulate,
+    split_samples,
 )
+from lessbits.engines.checkpoints import run_mark
 
 NODES, DIM = 6, 7
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
@@ -159,10 +165,29 @@ def test_checkpoints_of_another_run_are_refused(folder):
     ):
         with pytest.raises(InputError, match="belong to another run"):
             simulate(*other, 60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
-    with pytest.raises(InputError, match="belong to another run"):
-        simulate(*setting(), 60, record_every=10, seed=1, checkpoints=Checkpoints(folder, resume=True))
+    for different in ({"seed": 1}, {"code": "fixed"}):
+        with pytest.raises(InputError, match="belong to another run"):
+            simulate(*setting(), 60, record_every=10, checkpoints=Checkpoints(folder, resume=True), **different)
     with pytest.raises(InputError, match="belong to another run"):
         run_on(2, *setting(), 60, record_every=5, checkpoints=Checkpoints(folder, resume=True))
+
+
+def test_another_loss_or_kind_of_problem_of_the_same_data_is_another_run(tmp_path):
+    def squares(x, sample):
+        return jnp.sum((x - sample) ** 2)
+
+    def fourths(x, sample):
+        return jnp.sum((x - sample) ** 4 + (x - sample) ** 2)
+
+    data = np.random.default_rng(0).normal(size=(NODES, 1, DIM))
+    problems = [Custom.make(loss, data, DIM, smoothness=1.0, convexity=1.0) for loss in (squares, fourths)]
+    samples = load_samples("breast-cancer")
+    parts = split_samples(samples, NODES)
+    problems += [kind.from_samples(samples, parts, samples.labels, 0.1) for kind in (LeastSquares, Logistic)]
+    marks = [run_mark(problem, lambda rows: rows, RING, method_of(), 0, 1, ()) for problem in problems]
+    assert len(set(marks)) == 4
+    again = Custom.make(squares, data, DIM, smoothness=1.0, convexity=1.0)
+    assert run_mark(again, lambda rows: rows, RING, method_of(), 0, 1, ()) == marks[0]
 
 
 def test_mistakes_are_said(folder, tmp_path_factory):

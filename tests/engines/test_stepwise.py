@@ -9,8 +9,8 @@ from lessbits import (
     InputError,
     LeastSquares,
     Logistic,
+    Outside,
     PrimalDual,
-    Start,
     load_samples,
     make_method,
     make_network,
@@ -184,16 +184,35 @@ def test_ranks_that_are_set_up_differently_say_so():
         code = "fixed" if transport.rank == 1 else "entropy"
         return run_stepwise(problem, network, method_of(), 5, transport, code=code)
 
-    with pytest.raises(InputError, match=r"rank 1 encodes in another way .* --code fixed"):
+    def record_otherwise(transport):
+        return run_stepwise(problem, network, method_of(), 5, transport, record_every=1 + transport.rank)
+
+    with pytest.raises(InputError, match="rank 1 is set up for another run"):
+        on_ranks(2, record_otherwise)
+
+    with pytest.raises(InputError, match=r"rank 1 encodes in another way .*--code fixed"):
         on_ranks(2, encode_otherwise)
 
 
 def test_a_value_that_is_no_number_is_named_with_its_node():
+    def gradient(x, node):
+        return x * np.nan if node == 4 and x[0] != 0 else x - node
+
+    problem = Outside.make(gradient, 6, DIM, smoothness=1.0, convexity=1.0, solution=np.full(DIM, 2.5))
+    network, method = make_network("ring", 6), method_of(eta=0.5)
+    with pytest.raises(InputError, match="node 4 has a value that is no finite number in iteration 1"):
+        run_stepwise(problem, network, method, 5, Alone())
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_run_that_grows_beyond_all_numbers_has_diverged_and_is_no_mistake(ranks):
     network, problem = make_network("ring", 6), Consensus.random(6, DIM)
-    start = np.zeros((6, DIM))
-    start[4] = 1e308
-    with pytest.raises(InputError, match="node 4 has a value that is no finite number in iteration 0"):
-        run_on(3, problem, network, method_of(eta=3.0), 5, start=Start(x=start))
+    traces = run_on(ranks, problem, network, method_of(theta=1e3), 5000, record_every=5000)
+    for trace in traces:
+        assert trace.diverged
+        assert 1 < trace["iteration"][-1] < 5000
+        assert "lower theta" in trace.message
+        assert not np.isfinite(trace.x).all()
 
 
 # What may happen to bytes under way, and the words that must name it. Lengths and bodies travel in turn.

@@ -17,6 +17,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree, take_rows
 from lessbits.randomness import Step, make_seed
+from lessbits.summation import Sum
 
 Measure = Callable[[State, Problem], jax.Array]  # a pytree, called inside the compiled loop
 
@@ -26,13 +27,17 @@ class Spent(NamedTuple):
 
     work: jax.Array  # sample gradients, and iterations with any: a method may need several exchanges for a gradient
     sent: jax.Array  # messages, by message of the outbox
-    bytes: jax.Array  # of bodies whose length varies, by message of the outbox
+    bytes: Sum  # of bodies whose length varies, by message of the outbox; a million of them need more than 24 bits
 
     @classmethod
     def nothing(cls, messages: int, *records: int) -> "Spent":
         """Zeros, for one or several records."""
-        sizes = ((2, jnp.int32), (messages, jnp.int32), (messages, jnp.float32))
-        return cls(*(jnp.zeros((*records, size), kind) for size, kind in sizes))
+        work, sent = (jnp.zeros((*records, size), jnp.int32) for size in (2, messages))
+        return cls(work, sent, Sum.of(jnp.zeros((*records, messages), jnp.float32)))
+
+    def __add__(self, more: "Spent") -> "Spent":  # type: ignore[override]
+        """Add what further iterations took."""
+        return Spent(self.work + more.work, self.sent + more.sent, self.bytes + more.bytes)
 
 
 @pytree
@@ -97,7 +102,7 @@ class Arena:
         return state, Spent(
             jnp.stack([total, (total > 0).astype(jnp.int32)]),
             jnp.stack([self._sent(message) for message in outbox]),
-            jnp.stack([self._bytes(*pair) for pair in zip(outbox, lengths, strict=True)]),
+            Sum.of(jnp.stack([self._bytes(*pair) for pair in zip(outbox, lengths, strict=True)])),
         )
 
     def exchange(self, outbox: Outbox) -> Outbox:

@@ -1,11 +1,12 @@
 """Checkpoints: all that a run needs to go on as if nothing had happened, written whole or not at all."""
 
 import hashlib
+import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.codecs.base import Codec
 from lessbits.errors import InputError
 from lessbits.fingerprint import fingerprint
 from lessbits.methods.base import Method
@@ -96,18 +98,23 @@ class Checkpoints:
         for old in self.iterations()[:-KEPT]:
             self.path(old).unlink(missing_ok=True)
 
+    def check(self) -> None:
+        """Refuse to begin a run where another has left its checkpoints."""
+        there = self.iterations()
+        if there and not self.resume:
+            raise InputError(
+                f"{self.folder} holds a checkpoint of iteration {there[-1]} already: give --resume to go on from it, "
+                "or name another folder"
+            )
+
     def read(self, mark: str) -> Saved | None:
         """Return the checkpoint to go on from, None to start anew; refuse damaged ones and those of other runs."""
-        there = self.iterations()
+        self.check()
         if not self.resume:
-            if there:
-                raise InputError(
-                    f"{self.folder} holds a checkpoint of iteration {there[-1]} already: give --resume to go on from "
-                    "it, or name another folder"
-                )
             return None
+        there = self.iterations()
         if not there:
-            raise InputError(f"there is no checkpoint in {self.folder} to resume from: leave out --resume")
+            raise InputError(f"there is no checkpoint in {self.folder} to resume from: start without one")
         wanted = there[-1] if self.resume_at is None else self.resume_at
         if wanted not in there:
             raise InputError(
@@ -124,7 +131,7 @@ class Checkpoints:
         if saved.mark != mark:
             raise InputError(
                 f"the checkpoints in {self.folder} belong to another run: problem, network, method, step sizes, "
-                "quantizer, seed, precision and record_every must be the same"
+                "quantizer, code, seed, precision and record_every must be the same"
             )
         return saved
 
@@ -190,6 +197,7 @@ def run_mark(
     method: Method,
     seed: int,
     record_every: int,
+    codecs: Sequence[Codec],
 ) -> str:
     """Return a mark of the run that does not depend on who holds which node, and changes with any number in its data.
 
@@ -201,4 +209,16 @@ def run_mark(
     ]
     nodes = all_gather(np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32))
     links = (network.owner, network.neighbor, network.weight)
-    return fingerprint(nodes, links, method, seed, record_every, str(jnp.result_type(float)))
+    kind = [type(problem).__name__, *_functions(problem)]
+    codes = [type(codec).__name__ for codec in codecs]
+    return fingerprint(kind, codes, nodes, links, method, seed, record_every, str(jnp.result_type(float)))
+
+
+def _functions(problem: Problem) -> Iterator[Any]:
+    """Give marks of the functions that a problem was made of: another loss is another run."""
+    for entry in fields(problem):  # type: ignore[arg-type]
+        function = getattr(problem, entry.name)
+        if callable(function):
+            function = inspect.unwrap(function)
+            code = getattr(function, "__code__", None)
+            yield entry.name, getattr(function, "__qualname__", ""), code and (code.co_code, repr(code.co_consts))

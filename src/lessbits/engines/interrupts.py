@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to stop: a run ends at its next look, with everything saved."""
+"""Ctrl-C, SIGTERM and SIGHUP as a wish to stop: a run ends at its next look, with everything saved."""
 
 import signal
 import threading
@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from lessbits.engines.trace import Trace
+
+
+# A closed terminal is a wish to stop too; there is none on Windows.
+SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -27,7 +31,7 @@ class Interrupts:
     def __enter__(self) -> Self:
         """Listen, where Python allows it: in the main thread."""
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in SIGNALS:
                 # Somebody else's handler, or a deaf ear, stays.
                 if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                     self.before[number] = signal.signal(number, self._hear)

@@ -22,7 +22,7 @@ class Keeper:
     def __init__(
         self, checkpoints: Checkpoints | None, recorder: Recorder, codecs: Sequence[Codec], record_every: int
     ) -> None:
-        self.checkpoints, self.recorder, self.record_every = checkpoints, recorder, record_every
+        self.checkpoints, self.recorder, self.codecs, self.record_every = checkpoints, recorder, codecs, record_every
         # Bytes of a message that do not depend on what it says.
         self.constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
         self.last = 0  # iteration of the chunk before
@@ -32,7 +32,7 @@ class Keeper:
     def resume(self, state: State, problem: Problem, network: Network, method: Method, seed: int) -> tuple[State, int]:
         """Return the state and the iteration to start from: those of a checkpoint, if asked to go on from one."""
         assert self.checkpoints is not None
-        self.mark = run_mark(problem, lambda rows: rows, network, method, seed, self.record_every)
+        self.mark = run_mark(problem, lambda rows: rows, network, method, seed, self.record_every, self.codecs)
         saved = self.checkpoints.read(self.mark)
         if saved is None:
             return state, 0
@@ -47,11 +47,12 @@ class Keeper:
         # All records are `record_every` apart but the last of a run, which may be nearer.
         every = self.record_every
         ends = np.minimum((end - 1) // every * every + every * np.arange(2 - taken, 2), iterations)
-        work, sent, varying = (np.asarray(rows)[:taken] for rows in chunk.spent)
+        work, sent = np.asarray(chunk.spent.work)[:taken], np.asarray(chunk.spent.sent)[:taken]
+        varying = sum(np.asarray(part, float)[:taken] for part in chunk.spent.bytes)
         done = {
             "work": work.astype(np.int64),
             "sent": sent.astype(np.int64),
-            "wire": sent * self.constant + varying.astype(float),
+            "wire": sent * self.constant + varying,
             "seconds": np.full(taken, seconds / taken),  # the clock is read once a chunk
         }
         # A run that was interrupted between two records brings what it had done since the first of them.

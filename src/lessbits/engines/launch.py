@@ -1,6 +1,7 @@
 """Starts the ranks of a run with mpiexec, watches them, and says which one died if one does."""
 
 import contextlib
+import ctypes
 import importlib.util
 import os
 import re
@@ -10,22 +11,23 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import IO, TextIO
+from types import FrameType, TracebackType
+from typing import IO, Any, Self, TextIO
 
+from lessbits.engines.interrupts import SIGNALS
 from lessbits.errors import InputError
 
 JOB = "LESSBITS_JOB"  # a folder where ranks write their process numbers
 LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
 NEIGHBORS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", "PALS_LOCAL_SIZE")
-FORCE_AFTER = 25.0  # seconds after which ranks that were asked to stop are ended
+EXPECTED = "LESSBITS_RANKS"  # how many of them we started
+FORCE_AFTER = 120.0  # seconds after which ranks that were asked to stop are ended
 
 
-def is_rank() -> bool:
-    """Whether this process was started by an MPI launcher."""
-    return any(name in os.environ for name in LAUNCHERS)
+def rank_number() -> int | None:
+    """Return which rank this process is, None if no MPI launcher started it."""
+    return next((int(os.environ[name]) for name in LAUNCHERS if os.environ.get(name, "").isdigit()), None)
 
 
 def become_rank() -> None:
@@ -36,9 +38,8 @@ def become_rank() -> None:
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, threads)
     if JOB in os.environ:
-        number = next(os.environ[name] for name in LAUNCHERS if name in os.environ)
         with contextlib.suppress(OSError):  # on another machine there is no such folder
-            (Path(os.environ[JOB]) / str(os.getpid())).write_text(number)
+            (Path(os.environ[JOB]) / str(os.getpid())).write_text(str(rank_number()))
 
 
 def find_mpiexec() -> str:
@@ -60,12 +61,24 @@ def check_launch(encode: bool) -> None:
         )
 
 
+def check_ranks(found: int, wanted: int | None) -> None:
+    """Refuse another number of ranks than was asked for: with a launcher of another MPI each rank is alone."""
+    started = os.environ.get(EXPECTED)
+    if started is not None and int(started) != found:
+        raise InputError(
+            f"mpiexec started {started} processes, but each finds {found}: mpi4py was built for another MPI than "
+            f"{find_mpiexec()}"
+        )
+    if wanted not in (None, found):
+        raise InputError(f"ranks is {wanted}, but the launcher started {found}: leave it out")
+
+
 def launch(ranks: int | None, arguments: list[str]) -> int:
     """Run `lessbits` with these arguments on so many ranks (by default one a core), and return its exit status."""
     ranks = ranks or os.cpu_count() or 1
     command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "lessbits", *arguments]
     with tempfile.TemporaryDirectory(prefix="lessbits-") as job:
-        environment = {**os.environ, JOB: job, "COLUMNS": str(shutil.get_terminal_size().columns)}
+        environment = {**os.environ, JOB: job, EXPECTED: str(ranks), "COLUMNS": str(shutil.get_terminal_size().columns)}
         # In a session of its own: Ctrl-C reaches it through us, once.
         process = subprocess.Popen(
             command,
@@ -74,67 +87,88 @@ def launch(ranks: int | None, arguments: list[str]) -> int:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=_end_with_us if sys.platform == "linux" else None,
         )
         died: dict[str, str] = {}
         pipes = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
         listeners = [threading.Thread(target=_listen, args=(*pipe, died), daemon=True) for pipe in pipes]
-        with _forwarding(process):
+        with _Forwarding(process) as forwarding:
             for listener in listeners:
                 listener.start()
             status = process.wait()
             for listener in listeners:
                 listener.join()
+        if forwarding.forced:
+            print(
+                f"lessbits: the ranks were ended before they had stopped by themselves, {forwarding.forced}: what was "
+                "saved before is whole",
+                file=sys.stderr,
+            )
+        if forwarding.asked and (status or forwarding.forced):
+            return 130
         if "signal" not in died:
             return status
         _explain(died, Path(job), ranks)
         return 1
 
 
-@contextlib.contextmanager
-def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass Ctrl-C and SIGTERM on to the ranks; end them if they are asked twice, or do not stop."""
-    asked = False
+def _end_with_us() -> None:
+    """Let the kernel end mpiexec, and so the ranks, should this process be killed: nobody would watch them."""
+    parent_death_signal = 1
+    ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)
 
-    def end() -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
 
-    timer = threading.Timer(FORCE_AFTER, end)
-    timer.daemon = True
+class _Forwarding:
+    """Passes wishes to stop on to the ranks; ends them if they are asked twice, or do not stop."""
 
-    def hear(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
-            end()
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process, self.asked, self.forced = process, False, ""
+        self.before: dict[int, Any] = {}
+        self.timer = threading.Timer(FORCE_AFTER, self._end, (f"{FORCE_AFTER:g} s after they were asked to",))
+        self.timer.daemon = True
+
+    def __enter__(self) -> Self:
+        """Listen."""
+        self.before = {number: signal.signal(number, self._hear) for number in SIGNALS}
+        return self
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            self._end("as they were asked twice")
         else:
-            asked = True
-            process.send_signal(signal.SIGTERM)
-            timer.start()
+            self.asked = True
+            self.process.send_signal(signal.SIGTERM)
+            self.timer.start()
 
-    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    except BaseException:
-        end()
-        raise
-    finally:
-        timer.cancel()
-        for number, handler in before.items():
+    def _end(self, why: str) -> None:
+        self.forced = why
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Listen no more."""
+        if error is not None:
+            self._end("after an error here")
+        self.timer.cancel()
+        for number, handler in self.before.items():
             signal.signal(number, handler)
 
 
 def _listen(stream: IO[bytes], out: TextIO, died: dict[str, str]) -> None:
     """Pass on what the ranks say, without the launcher's own lines; note what it says of a process that died."""
     inside = False
-    for line in stream:
-        text = line.decode(errors="replace").rstrip("\n")
-        inside = inside or "BAD TERMINATION" in text
-        if inside:
-            for name, pattern in (("pid", r"PID (\d+)"), ("signal", r"\(signal (\d+)\)")):
-                if match := re.search(pattern, text):
-                    died.setdefault(name, match[1])
-        elif not re.match(r"={20,}$|Abort\(\d+\) on node|\[mpiexec", text):
-            print(text, file=out, flush=True)
+    with stream:
+        for line in stream:
+            text = line.decode(errors="replace").rstrip("\n")
+            inside = inside or "BAD TERMINATION" in text
+            if inside:
+                for name, pattern in (("pid", r"PID (\d+)"), ("signal", r"\(signal (\d+)\)")):
+                    if match := re.search(pattern, text):
+                        died.setdefault(name, match[1])
+            elif not re.match(r"={20,}$|Abort\(\d+\) on node|\[mpiexec", text):
+                print(text, file=out, flush=True)
 
 
 def _explain(died: dict[str, str], job: Path, ranks: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lessbits.engines.checkpoints import Checkpoints
+from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.stepwise import run_stepwise
 from lessbits.engines.trace import LinkModel, Trace
 from lessbits.engines.transport import Transport
@@ -22,15 +23,14 @@ from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
-# The rank that fails says why; MPI's own lines would only hide it.
-os.environ.setdefault("MPIR_CVAR_SUPPRESS_ABORT_MESSAGE", "1")
-
 try:
     from mpi4py import MPI
 except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is there, but no MPI library
     MPI, MISSING = None, str(error)  # type: ignore[assignment]
 
 GRACE = 1.0  # seconds that other ranks give rank 0 to say the same thing first
+HEARD = 0.25  # seconds until a launcher has surely passed on what was printed
+NAP = 0.01  # seconds between two looks whether the others are done
 
 
 class MpiTransport(Transport):
@@ -127,8 +127,24 @@ class MpiTransport(Transport):
         shared = mistake and not isinstance(error, WireError) and self.rank == 0
         who = "" if shared else f"rank {self.rank} of {self.size}: "
         kind = "" if mistake else f"{type(error).__name__}: "
-        print(f"{details}lessbits: {who}{kind}{told}", file=sys.stderr, flush=True)
-        self.world.Abort(2 if shared else 1)
+        status = 2 if shared else 1
+        if isinstance(error, KeyboardInterrupt):
+            who, kind, told, status = "", "", "interrupted", 130
+        self.end(f"{details}lessbits: {who}{kind}{told}", status)
+
+    def end(self, line: str, status: int) -> None:
+        """Say why, and end all ranks."""
+        print(line, file=sys.stderr, flush=True)
+        time.sleep(HEARD)
+        self.world.Abort(status)
+        os._exit(status)  # MPI's end of all may let this process go on for a moment
+
+    def wait(self) -> None:
+        """Wait until all ranks are here, without keeping a core busy; nobody is interrupted meanwhile."""
+        with Interrupts():
+            everybody = self.world.Ibarrier()
+            while not everybody.Test():
+                time.sleep(NAP)
 
 
 def run_mpi(
@@ -151,7 +167,7 @@ def run_mpi(
 
     Nodes are dealt to ranks in blocks. `problem` may be the whole problem, of which a rank keeps its own nodes, or one
     that is spread already (see `Spread`). All ranks return the same trace, but for ranks that have no node, which
-    return None at once. If one rank raises, all end with its message.
+    return None when the others are done. If one rank raises, all end with its message.
     """
     with together(communicator) as world:
         transport = world.among(network.nodes)
@@ -177,11 +193,18 @@ def run_mpi(
 
 @contextmanager
 def together(communicator: Any = None) -> Iterator[MpiTransport]:
-    """Give the transport of all ranks; if one of them raises inside, all end with its message. Alone it just raises."""
+    """Give the transport of all ranks; if one of them raises inside, all end with its message. Alone it just raises.
+
+    Ranks that have nothing to do wait for the others, so that a signal to all does not end them, and so everything.
+    """
     world = MpiTransport(communicator)
     try:
         yield world
-    except Exception as error:
+    except Interrupted:  # which all ranks are together
+        world.wait()
+        raise
+    except BaseException as error:
         if world.size == 1:
             raise
         world.fail(error)
+    world.wait()

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.engines.farewell import Farewell
 from lessbits.engines.mpi import MpiTransport
 from lessbits.engines.ranks import Rank
 from lessbits.engines.spread import Spread
@@ -80,19 +81,20 @@ class Node:
     ) -> None:
         """Take the same network, method, dimension and seed in every process; `start` is this node's x⁰, or zero."""
         transport = MpiTransport(communicator)
+        if transport.size > 1:
+            _end_together(transport)
         if transport.size != network.nodes:
             raise InputError(
                 f"the network has {network.nodes} nodes, but there are {transport.size} processes: start one a node, "
                 f"mpiexec -n {network.nodes} python ..."
             )
-        if transport.size > 1:
-            _end_together(transport)
         self.number, self.dim, self.iteration = transport.rank, dim, 0
         check_one_gradient(method, network, dim)
         own = np.zeros(dim) if start is None else self._check(start, "the start")
         self._rank = Rank(Spread(Given.zeros(dim), transport), network, method, seed, code, transport)
         method.check(self._rank.problem, network)
         self._rank.begin(Start(x=transport.all_gather(own[None])))
+        self._farewell = Farewell(transport, self._rank.wire.ranks)
 
     @property
     def x(self) -> np.ndarray:
@@ -109,7 +111,13 @@ class Node:
         rank = self._rank
         vector = self._check(gradient, "the gradient")
         rank.give(Given(jnp.asarray(vector[None], jnp.result_type(float)), jnp.ones(1, jnp.int32)))
-        rank.iterate(self.iteration)
+        with self._farewell.expecting(self.iteration):
+            rank.iterate(self.iteration)
+        if rank.diverged:
+            raise InputError(
+                f"the iterate of node {self.number} grew beyond all numbers by iteration {self.iteration}: the run "
+                "diverges, and needs smaller step sizes"
+            )
         self.iteration += 1
         return self.x
 

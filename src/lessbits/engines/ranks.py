@@ -25,6 +25,8 @@ from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree
 from lessbits.randomness import Step, make_seed, message_draws
 
+HUGE = 1e12  # where only a run that diverges gets to
+
 
 @pytree
 class Seat:
@@ -135,20 +137,29 @@ class Rank:
     """The nodes that one rank holds, and where they are in a run."""
 
     def __init__(
-        self, problem: Problem, network: Network, method: Method, seed: int, code: str, transport: Transport
+        self,
+        problem: Problem,
+        network: Network,
+        method: Method,
+        seed: int,
+        code: str,
+        transport: Transport,
+        terms: tuple[Any, ...] = (),
     ) -> None:
+        """Take the part of this rank; `terms` are what else the ranks must have in common."""
         held = held_nodes(network.nodes, transport.size)
         nodes = held[transport.rank]
         self.transport, self.method, self.network, self.nodes = transport, method, network, nodes
         self.problem = Spread.of(problem, nodes, transport)
         self.codecs = make_codecs(method.compressors, problem.dim, code)
-        self.run = agree(network, method, self.codecs, seed, transport)
+        self.run = agree(network, method, self.codecs, seed, transport, terms)
         self.wire = Wire(network, held, self.codecs, transport, self.run)
         local = LocalNetwork.of(network, nodes)
         self.seat = Seat(
             method.prepare(self.problem.here), method, local, jnp.asarray(self.wire.back, jnp.int32), make_seed(seed)
         )
         self.state: State = None
+        self.diverged = False
         self.give(self.seat.problem)
         self.clear()
 
@@ -174,14 +185,12 @@ class Rank:
         clock = time.perf_counter()
         number = np.int32(iteration)
         state, outbox, work, keys, finite = _send(self.shapes, self.leaves, self.state, number)
-        finite = np.asarray(finite)
+        if not np.asarray(finite).all():
+            self._look_into(iteration, np.asarray(finite))
+            # The neighbours wait for a message until all have heard that the run has diverged: any will do.
+            self.state = jax.tree.map(jnp.zeros_like, self.state)
+            state, outbox, work, keys, _ = _send(self.shapes, self.leaves, self.state, number)
         outbox, keys = [np.asarray(leaf) for leaf in outbox], [np.asarray(leaf) for leaf in keys]
-        if not finite.all():
-            node = self.nodes[int(np.argmin(finite))]
-            raise InputError(
-                f"node {node} has a value that is no finite number in iteration {iteration}: its data or its gradient "
-                "have one, or the run diverges, and needs smaller step sizes"
-            )
         sent = time.perf_counter() - clock
         inbox, cost = self.wire.carry(
             iteration, jax.tree.unflatten(self.outbox_shape, outbox), jax.tree.unflatten(self.keys_shape, keys)
@@ -191,9 +200,20 @@ class Rank:
         self.state.x.block_until_ready()
         self.tally.add(int(work), cost, sent + time.perf_counter() - clock)
 
+    def _look_into(self, iteration: int, finite: np.ndarray) -> None:
+        """Raise if a number is not finite although x was no large one; else the run has diverged."""
+        row = int(np.argmin(finite))
+        if np.abs(np.asarray(self.state.x[row])).max() < HUGE:
+            raise InputError(
+                f"node {self.nodes[row]} has a value that is no finite number in iteration {iteration}: look for one "
+                "in its data and its gradient"
+            )
+        self.diverged = True
+
     def score(self, target: Target) -> tuple[dict[str, float], np.ndarray | None]:
         """Return the metrics of all nodes, the same at all ranks; at rank 0 the iterates of all nodes too."""
-        everything = self.transport.gather(np.asarray(self.state.x))
+        x = np.asarray(self.state.x)
+        everything = self.transport.gather(np.full_like(x, np.nan) if self.diverged else x)
         mean = self.transport.broadcast(None if everything is None else np.asarray(_mean_point(everything)))
         losses = self.transport.gather(np.asarray(_losses(self.seat, mean)))
         if everything is None:
@@ -204,20 +224,23 @@ class Rank:
         return dict(zip(METRICS, self.transport.broadcast(values).tolist(), strict=True)), everything
 
 
-def agree(network: Network, method: Method, codecs: Sequence[Codec], seed: int, transport: Transport) -> int:
+def agree(
+    network: Network, method: Method, codecs: Sequence[Codec], seed: int, transport: Transport, terms: tuple[Any, ...]
+) -> int:
     """Return 32 bits that stand for the run, or say which ranks are set up for another one.
 
     Codecs are part of it: a model that came out differently on another machine would be decoded to nonsense.
     """
     links = (network.owner, network.neighbor, network.weight)
-    setting = int(fingerprint(links, method, seed, str(jnp.result_type(float))), 16)
+    setting = int(fingerprint(links, method, seed, terms, str(jnp.result_type(float))), 16)
     code = int(fingerprint([codec.mark() for codec in codecs]), 16)
     marks = transport.all_gather(np.array([[setting, code]], np.uint64))
     settings_differ, codes_differ = (np.flatnonzero(column != column[0]) for column in marks.T)
     if len(settings_differ):
         raise InputError(
             f"rank {settings_differ[0]} is set up for another run than rank 0: network, method, step sizes, quantizer, "
-            "seed and precision must be the same everywhere, and so must be the versions of lessbits and its libraries"
+            "seed, precision, and when it ends, records and saves must be the same everywhere, and so must be the "
+            "versions of lessbits and its libraries"
         )
     if len(codes_differ):
         raise InputError(

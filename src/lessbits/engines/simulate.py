@@ -49,7 +49,7 @@ def _run_chunk(arena: Arena, chunk: Chunk, most: jax.Array, goal: str) -> Chunk:
     def iterate(index: jax.Array, carry: tuple[State, Spent]) -> tuple[State, Spent]:
         state, spent = carry
         state, more = arena.iterate(state, index)
-        return state, jax.tree.map(jnp.add, spent, more)
+        return state, spent + more
 
     def record(chunk: Chunk) -> Chunk:
         end = jnp.minimum((chunk.iteration // arena.record_every + 1) * arena.record_every, arena.iterations)

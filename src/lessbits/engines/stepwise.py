@@ -44,7 +44,8 @@ def run_stepwise(
     record_every = check_run(problem, network, method, iterations, until, goal, record_every)
     start = check_start(start, problem)
     clock = time.perf_counter()
-    rank = Rank(problem, network, method, seed, code, transport)
+    terms = (iterations, until, goal, record_every, checkpoints is not None)
+    rank = Rank(problem, network, method, seed, code, transport, terms)
     run = _Run(rank, iterations, until, goal, record_every, checkpoints, seed)
     run.begin(start)
     compile_seconds = time.perf_counter() - clock
@@ -104,7 +105,7 @@ class _Run:
         self.stop = self._ends(first)
         if self.checkpoints is not None:
             gather = self.transport.all_gather
-            self.mark = run_mark(problem.here, gather, network, rank.method, self.seed, self.record_every)
+            self.mark = run_mark(problem.here, gather, network, rank.method, self.seed, self.record_every, rank.codecs)
             self._restore(self.transport.at_first(partial(self.checkpoints.read, self.mark)))
 
     def go(self, interrupts: Interrupts, bar: Progress) -> None:
@@ -120,7 +121,10 @@ class _Run:
             if self.iteration == next_record:
                 self._record()
                 bar.show(self.iteration, self.recorder.last("error"), self.recorder.wire_bits_per_link())
-            asked, slowest = self.transport.all_gather(np.array([[interrupts.asked, seconds]])).max(axis=0)
+            facts = np.array([[interrupts.asked, self.rank.diverged, seconds]])
+            asked, diverged, slowest = self.transport.all_gather(facts).max(axis=0)
+            if diverged and not self.stop:
+                self._record()
             # Growing at most fourfold: the first iterations may be slow for other reasons.
             patience = int(np.clip(PATIENCE / max(slowest, 1e-6), 1, 4 * patience))
             self.interrupted = bool(asked) and not self.stop

@@ -82,7 +82,11 @@ class MeanLoss:
 
     def loss(self, x: np.ndarray) -> float:
         """f(x)."""
-        return float(mean_rows(self.team.all_gather(np.asarray(_losses(self.here, x))[:, None]))[0])
+        return self.agreed(mean_rows(self.team.all_gather(np.asarray(_losses(self.here, x))[:, None]))[0])
+
+    def agreed(self, number: float | np.floating | jax.Array) -> float:
+        """Return the first process's number: processors may round differently, but all must go the same way."""
+        return float(self.team.broadcast(np.array([float(number)]))[0])
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
         """∇f(x)."""
@@ -150,7 +154,7 @@ def _by_newton(mean: MeanLoss) -> np.ndarray:
     x = np.zeros(mean.here.dim)
     gradient = mean.gradient(x)
     for _ in range(MOST_STEPS):
-        size, loss = float(np.linalg.norm(gradient)), mean.loss(x)
+        size, loss = mean.agreed(np.linalg.norm(gradient)), mean.loss(x)
         if size == 0:
             break
         # On one thread, and in one place: how a library shares out a factorisation changes the last bits.
@@ -161,7 +165,7 @@ def _by_newton(mean: MeanLoss) -> np.ndarray:
         while length > 2.0**-30:
             trial = x - length * direction
             trial_gradient = mean.gradient(trial)
-            smaller = float(np.linalg.norm(trial_gradient)) < size
+            smaller = mean.agreed(np.linalg.norm(trial_gradient)) < size
             # Far from the solution the loss decides; near it only the gradient still has digits.
             if smaller and (size < 1e-6 or mean.loss(trial) < loss):
                 break
@@ -179,14 +183,14 @@ def _by_conjugate_gradients(mean: MeanLoss) -> np.ndarray:
     x = np.zeros(dim)
     for _ in range(MOST_STEPS):
         gradient = mean.gradient(x)
-        size = float(np.linalg.norm(gradient))
+        size = mean.agreed(np.linalg.norm(gradient))
         if size <= SOLUTION_TOLERANCE / 10:
             break
         point = x
         operator = LinearOperator((dim, dim), lambda vector, point=point: mean.product(point, vector), dtype=np.float64)
         direction, _ = cg(operator, gradient, rtol=min(0.1, size), maxiter=10 * dim)
         length = 1.0
-        while length > 2.0**-30 and float(np.linalg.norm(mean.gradient(x - length * direction))) >= size:
+        while length > 2.0**-30 and mean.agreed(np.linalg.norm(mean.gradient(x - length * direction))) >= size:
             length /= 2
         if length <= 2.0**-30:
             break
