@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--dim", type=int, default=100_000)
     parser.add_argument("--rates", type=int, nargs="*", default=[10, 100, 1000])
-    parser.add_argument("--quantizers", nargs="*", default=["exact", "dit-10", "dit-8"])
+    parser.add_argument("--quantizers", nargs="*", default=["exact", "dit-12", "dit-10", "dit-8"])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.worker:

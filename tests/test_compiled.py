@@ -1,6 +1,7 @@
 """Programs that are kept between runs: whole, once, and only those of processes that ended well."""
 
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -35,7 +36,7 @@ def test_a_process_keeps_its_programs_when_it_ends_and_the_next_one_finds_them(t
     assert run("killed", tmp_path)[0] == {}
     kept, working = run("well", tmp_path)
     assert any(name.startswith("jit__lambda") for name in kept)
-    assert len(working) == 1  # that of the killed process
+    assert working == []  # that of the killed process was removed, too
     assert run("well", tmp_path) == (kept, working)
 
 
@@ -45,11 +46,13 @@ def test_forgotten_folders_and_the_oldest_programs_are_removed(tmp_path, monkeyp
     for name, age in (("old", 300), ("new", 100), ("newest", 0)):
         (tmp_path / name).write_bytes(bytes(10))
         os.utime(tmp_path / name, (now - age, now - age))
-    for name, age in (("at-work-a", 2 * compiled.FORGOTTEN), ("at-work-b", 0)):
+    gone, here = f"at-work-{2**31}-x-{platform.node()}", f"at-work-{os.getpid()}-x-{platform.node()}"
+    afar = 2 * compiled.FORGOTTEN
+    for name, age in (("at-work-1-x-afar", afar), ("at-work-1-y-afar", 0), (gone, 0), (here, afar)):
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (now - age, now - age))
     compiled._prune(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"new", "newest", "at-work-b"}
+    assert {path.name for path in tmp_path.iterdir()} == {"new", "newest", "at-work-1-y-afar", here}
 
 
 @pytest.mark.parametrize("name", ["LESSBITS_COMPILED", "JAX_COMPILATION_CACHE_DIR"])

@@ -9,6 +9,7 @@ import atexit
 import hashlib
 import os
 import platform
+import re
 import shutil
 import tempfile
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 
 MOST_BYTES = 2**30  # of all programs
 SHORTEST = 0.05  # seconds of compiling below which keeping a program does not pay
-FORGOTTEN = 86_400  # seconds after which a process's own folder is one that was killed
+FORGOTTEN = 86_400  # seconds after which a folder of another machine's process is one that was killed
 
 
 def cache_folder() -> Path:
@@ -41,7 +42,7 @@ def keep_compiled() -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _prune(folder)
-        own = Path(tempfile.mkdtemp(prefix="at-work-", dir=folder))
+        own = Path(tempfile.mkdtemp(prefix=f"at-work-{os.getpid()}-", suffix=f"-{platform.node()}", dir=folder))
         _link_all(folder, own)
     except OSError:
         return  # a home that cannot be written, or knows no links, is no reason not to run
@@ -72,6 +73,14 @@ def _give(own: Path, folder: Path) -> None:
         shutil.rmtree(own, ignore_errors=True)
 
 
+def _killed(name: str, changed: float) -> bool:
+    """Whether the process of a folder is no more, as far as can be told."""
+    local = re.fullmatch(rf"at-work-(\d+)-.*-{re.escape(platform.node())}", name)
+    if local and Path("/proc").is_dir():
+        return not Path("/proc", local[1]).exists()
+    return changed < time.time() - FORGOTTEN
+
+
 def _prune(folder: Path) -> None:
     """Remove folders of processes that were killed, and the oldest programs if there are too many.
 
@@ -80,8 +89,9 @@ def _prune(folder: Path) -> None:
     programs = []
     for entry in os.scandir(folder):
         facts = entry.stat()
-        if entry.is_dir() and facts.st_mtime < time.time() - FORGOTTEN:
-            shutil.rmtree(entry.path, ignore_errors=True)
+        if entry.is_dir():
+            if _killed(entry.name, facts.st_mtime):
+                shutil.rmtree(entry.path, ignore_errors=True)
         elif entry.is_file():
             programs.append((facts.st_mtime, facts.st_size, entry.path))
     total = sum(size for _, size, _ in programs)

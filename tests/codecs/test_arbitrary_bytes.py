@@ -7,8 +7,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from codec_checks import quantized
+from codec_checks import assert_same, quantized
 from fuzzing import fuzz, subjects
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lessbits.codecs import make_codec
 from lessbits.codecs.range_coding import decode_symbols, make_model
@@ -20,6 +22,27 @@ def test_a_hundred_thousand_inputs():
     accepted, refused = fuzz(subjects(), 100_000, seed=0)
     assert accepted > 20_000  # bytes of numbers are always numbers
     assert refused > 20_000
+
+
+SUBJECTS = subjects()
+
+
+@given(st.integers(0, len(SUBJECTS) - 1), st.binary(max_size=60), st.data())
+@settings(max_examples=1000, deadline=None)
+def test_what_hypothesis_thinks_of(number, content, data):
+    """Fewer inputs than above, but cleverer ones, and the smallest that fails is shown."""
+    codec, key, bodies = SUBJECTS[number]
+    if codec.body_bytes is not None:
+        content = (content * (codec.body_bytes // max(1, len(content)) + 1))[: codec.body_bytes]
+    elif data.draw(st.booleans()):
+        body = data.draw(st.sampled_from(bodies))
+        at = data.draw(st.integers(0, len(body)))
+        content = body[:at] + content
+    try:
+        payload = codec.decode(content, key)
+    except WireError:
+        return
+    assert_same(codec.decode(codec.encode(payload, key), key), payload)
 
 
 @pytest.mark.parametrize(("spelling", "code"), [("dit-4", "entropy"), ("dit-4", "fixed"), ("top-50", "entropy")])

@@ -44,11 +44,11 @@ def same_run(trace, other, but=()):
     ("network", "quantizer", "messages", "ranks"),
     [
         # Each network, message kind and quantizer, in pairs that once differed in the last bit.
-        ("ring", "dit-4", "independent", (1, 2, 4, 16)),
-        ("star", "natural", "broadcast", (3,)),
-        ("erdos-renyi:0.4", "rand-9+dit-4", "broadcast", (5,)),
+        ("ring", "dit-4", "independent", (1, 2)),
+        ("star", "natural", "broadcast", (2,)),
+        ("erdos-renyi:0.4", "rand-9+dit-4", "broadcast", (3,)),
         ("erdos-renyi:0.4", "rand-9", "independent", (4,)),
-        ("complete", "exact", "independent", (7,)),
+        ("complete", "exact", "independent", (5,)),
     ],
 )
 def test_ranks_give_the_simulators_run_bit_for_bit(network, quantizer, messages, ranks):
