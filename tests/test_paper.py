@@ -155,8 +155,7 @@ def _state(problem, method, network):
     return method.init(problem, LocalNetwork.of(network), Start())
 
 
-@pytest.mark.parametrize("option", "ABCD")
-@pytest.mark.parametrize("quantizer", ["dit-3", "rand-3"])
+@pytest.mark.parametrize(("option", "quantizer"), [*((option, "dit-3") for option in "ABCD"), ("B", "rand-3")])
 def test_lyapunov_functions_contract_at_the_proven_rate_on_average(logistic, option, quantizer):
     """E Ψ⁺ ≤ (1 - ρ)Ψ, plus 2nηθσ² for option C, from a far start and along the way, averaged over seeds."""
     network = make_network("star", 6)

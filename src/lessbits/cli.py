@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lessbits.engines.launch import rank_number
+from lessbits.engines.launch import end_together, rank_number
 from lessbits.errors import InputError, check_name
 from lessbits.flags import (
     Json,
@@ -266,14 +266,6 @@ def _complain(message: str) -> None:
     print("lessbits: " + " ".join(message.split()), file=sys.stderr, flush=True)
 
 
-def _complain_together(error: InputError) -> None:
-    """Let one rank say what all of them may have to say, and end all."""
-    from lessbits.engines.mpi import MPI, MpiTransport
-
-    if MPI is not None:
-        MpiTransport().fail(error)
-
-
 def main() -> None:
     """Run the command line: mistakes get one line and status 2."""
     for stream in (sys.stdout, sys.stderr):
@@ -283,7 +275,7 @@ def main() -> None:
         status = typer.main.get_command(app)(prog_name="lessbits", standalone_mode=False)
     except InputError as error:
         if rank_number() is not None:
-            _complain_together(error)
+            end_together(error)
         _complain(str(error))
         status = 2
     except (KeyboardInterrupt, typer.Abort):  # which of the two, or a silent 130, depends on typer's version

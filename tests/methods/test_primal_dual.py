@@ -79,8 +79,9 @@ def test_exact_messages_equal_the_plain_primal_dual_gradient_method():
     np.testing.assert_allclose(trace["z"][1:], [z[2, 1] for _, z in history], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("quantizer", QUANTIZERS[1:])
-@pytest.mark.parametrize("network", ["star", "ring"])
+@pytest.mark.parametrize(
+    ("network", "quantizer"), [("ring", "dit-3"), *(("star", quantizer) for quantizer in QUANTIZERS[1:])]
+)
 def test_independent_messages_equal_the_algorithm_with_all_memories_held(quantizer, network):
     """The running g_i = Σ w_ij (h_i - h_j) and decoded increments are the paper's lines 13 to 18."""
     problem = LeastSquares.random(NODES, DIM, condition=5.0)
@@ -131,8 +132,9 @@ def test_full_batches_make_the_stochastic_options_equal_to_b_on_one_sample_nodes
     np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-12)
 
 
-LONG_RUNS = [("B", quantizer, messages) for quantizer in QUANTIZERS for messages in MESSAGES]
-LONG_RUNS += [(option, "dit-3", messages) for option in "ACD" for messages in MESSAGES]
+LONG_RUNS = [("B", quantizer, messages) for quantizer in ("dit-3", "rand-3+dit-3") for messages in MESSAGES]
+LONG_RUNS += [("B", "exact", "independent"), ("B", "natural", "broadcast")]
+LONG_RUNS += [(option, "dit-3", "independent") for option in "ACD"]
 
 
 @pytest.mark.parametrize(("option", "quantizer", "messages"), LONG_RUNS)
@@ -162,8 +164,8 @@ def test_a_converged_run_in_float32_stays_where_it_is(messages, in_float32):
     assert trace["error"][-20:].mean() < 2 * trace["error"][5:25].mean()
 
 
-FIXED_POINTS = [("B", quantizer, messages) for quantizer in QUANTIZERS[1:] for messages in MESSAGES]
-FIXED_POINTS += [(option, "dit-3", messages) for option in "AD" for messages in MESSAGES]
+FIXED_POINTS = [("B", quantizer, "broadcast") for quantizer in QUANTIZERS[1:]]
+FIXED_POINTS += [(option, "dit-3", "independent") for option in "ABD"]
 
 
 @pytest.mark.parametrize(("option", "quantizer", "messages"), FIXED_POINTS)

@@ -27,5 +27,5 @@ def test_everything_holds_on(ranks):
 
 
 def test_sixteen_ranks_give_the_same_runs():
-    some = ["check_consensus", "check_least_squares", "check_bytes"]
+    some = ["check_consensus", "check_least_squares"]
     assert run_checks(16, *some) == some

@@ -1,7 +1,6 @@
 """Starts the ranks of a run with mpiexec, watches them, and says which one died if one does."""
 
 import contextlib
-import ctypes
 import importlib.util
 import os
 import re
@@ -42,6 +41,14 @@ def become_rank() -> None:
             (Path(os.environ[JOB]) / str(os.getpid())).write_text(str(rank_number()))
 
 
+def end_together(error: InputError) -> None:
+    """Let one rank say what all of them may have to say, and end all; return if there is no MPI to do it with."""
+    from lessbits.engines.mpi import MPI, MpiTransport
+
+    if MPI is not None:
+        MpiTransport().fail(error)
+
+
 def find_mpiexec() -> str:
     """Return the launcher that belongs to this Python, else the system's."""
     beside = Path(sys.executable).parent / "mpiexec"
@@ -76,7 +83,7 @@ def check_ranks(found: int, wanted: int | None) -> None:
 def launch(ranks: int | None, arguments: list[str]) -> int:
     """Run `lessbits` with these arguments on so many ranks (by default one a core), and return its exit status."""
     ranks = ranks or os.cpu_count() or 1
-    command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "lessbits", *arguments]
+    command = [*_ending_with_us(), find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "lessbits", *arguments]
     with tempfile.TemporaryDirectory(prefix="lessbits-") as job:
         environment = {**os.environ, JOB: job, EXPECTED: str(ranks), "COLUMNS": str(shutil.get_terminal_size().columns)}
         # In a session of its own: Ctrl-C reaches it through us, once.
@@ -87,7 +94,6 @@ def launch(ranks: int | None, arguments: list[str]) -> int:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_end_with_us if sys.platform == "linux" else None,
         )
         died: dict[str, str] = {}
         pipes = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
@@ -112,10 +118,14 @@ def launch(ranks: int | None, arguments: list[str]) -> int:
         return 1
 
 
-def _end_with_us() -> None:
+def _ending_with_us() -> list[str]:
     """Let the kernel end mpiexec, and so the ranks, should this process be killed: nobody would watch them."""
+    if sys.platform != "linux":
+        return []
     parent_death_signal = 1
-    ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)
+    ask = f"import ctypes, os, sys; ctypes.CDLL(None).prctl({parent_death_signal}, {int(signal.SIGKILL)})"
+    # What is asked for stays asked for when the process becomes another program.
+    return [sys.executable, "-S", "-c", f"{ask}; os.execv(sys.argv[1], sys.argv[1:])"]
 
 
 class _Forwarding:
