@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lessbits.engines.launch import end_together, rank_number
+from lessbits.engines.launch import become_rank, check_alone, check_launch, end_together, launch, rank_number
 from lessbits.errors import InputError, check_name
 from lessbits.flags import (
     Json,
@@ -83,13 +83,9 @@ def run(
     check_writable(solution, save, write_toml, path_of(json_file))
     if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
         raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
-    if settings.engine != "mpi" and settings.ranks is not None:
-        raise InputError(
-            f"ranks is {settings.ranks}, but the simulator is one process: give --engine mpi too, or leave it out"
-        )
-    if settings.engine == "mpi":
-        from lessbits.engines.launch import become_rank, check_launch, launch
-
+    if settings.engine == "simulate":
+        check_alone(settings.ranks)
+    else:
         check_launch(settings.encode)
         if rank_number() is None:
             raise typer.Exit(launch(settings.ranks, sys.argv[1:]))
@@ -106,12 +102,15 @@ def run(
     if save:
         done.trace.save(save)
     if write_toml:
-        write_toml.write_text(done.settings.to_toml(), encoding="utf-8")
+        # Not on how many ranks: the run is the same on any number, and in the simulator.
+        write_toml.write_text(done.settings.model_copy(update={"ranks": None}).to_toml(), encoding="utf-8")
     show(done.trace.summary(), json_file, lambda: run_report(done.trace, done.network))
     if done.trace.diverged:
         _complain(done.trace.message)
         raise typer.Exit(1)
     if done.interrupted:
+        if checkpoint and json_file != "-":
+            print(f"go on          the same command with --resume: a checkpoint is in {checkpoint}")
         raise KeyboardInterrupt
 
 

@@ -28,7 +28,7 @@ from lessbits import (
     simulate,
     split_samples,
 )
-from lessbits.engines.checkpoints import run_mark
+from lessbits.engines.checkpoints import run_marks
 
 NODES, DIM = 6, 7
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
@@ -170,9 +170,14 @@ def test_checkpoints_of_another_run_are_refused(folder):
             simulate(*setting(), 60, record_every=10, checkpoints=Checkpoints(folder, resume=True), **different)
     with pytest.raises(InputError, match="belong to another run"):
         run_on(2, *setting(), 60, record_every=5, checkpoints=Checkpoints(folder, resume=True))
+    with pytest.raises(InputError, match=r"with another seed \(was 0, now 1\), record_every \(was 10, now 5\): give"):
+        simulate(*setting(), 60, record_every=5, seed=1, checkpoints=Checkpoints(folder, resume=True))
 
 
 def test_another_loss_or_kind_of_problem_of_the_same_data_is_another_run(tmp_path):
+    def marks_of(problem):
+        return run_marks(problem, lambda rows: rows, RING, method_of(), 0, 1, ())
+
     def squares(x, sample):
         return jnp.sum((x - sample) ** 2)
 
@@ -184,10 +189,10 @@ def test_another_loss_or_kind_of_problem_of_the_same_data_is_another_run(tmp_pat
     samples = load_samples("breast-cancer")
     parts = split_samples(samples, NODES)
     problems += [kind.from_samples(samples, parts, samples.labels, 0.1) for kind in (LeastSquares, Logistic)]
-    marks = [run_mark(problem, lambda rows: rows, RING, method_of(), 0, 1, ()) for problem in problems]
+    marks = [marks_of(problem)["problem"] for problem in problems]
     assert len(set(marks)) == 4
     again = Custom.make(squares, data, DIM, smoothness=1.0, convexity=1.0)
-    assert run_mark(again, lambda rows: rows, RING, method_of(), 0, 1, ()) == marks[0]
+    assert marks_of(again)["problem"] == marks[0]
 
 
 def test_mistakes_are_said(folder, tmp_path_factory):

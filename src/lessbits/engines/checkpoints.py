@@ -23,6 +23,7 @@ from lessbits.plain import plain, write_whole
 from lessbits.problems.base import Problem
 
 FORMAT = "lessbits-checkpoint-1"
+LONG = 16  # digits of a mark that says nothing to a person
 KEPT = 2  # so that one is left if the newest is damaged
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 
@@ -35,7 +36,7 @@ class Saved:
     state: Mapping[str, np.ndarray]
     records: Mapping[str, np.ndarray]
     since: Mapping[str, np.ndarray]
-    mark: str  # of the run: problem, network, method, seed, precision and how often it records
+    marks: Mapping[str, str]  # of the run: problem, network, method, seed, ...: what must be the same to go on
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Checkpoints:
             for group in ("state", "records", "since")
             for name, array in getattr(saved, group).items()
         }
-        facts = {"iteration": saved.iteration, "mark": saved.mark, "settings": plain(dict(self.settings))}
+        facts = {"iteration": saved.iteration, "marks": dict(saved.marks), "settings": plain(dict(self.settings))}
         text = json.dumps(facts)
         metadata = {"format": FORMAT, "facts": text, "checksum": _checksum(arrays, text)}
         try:
@@ -107,14 +108,14 @@ class Checkpoints:
                 "or name another folder"
             )
 
-    def read(self, mark: str) -> Saved | None:
+    def read(self, marks: Mapping[str, str]) -> Saved | None:
         """Return the checkpoint to go on from, None to start anew; refuse damaged ones and those of other runs."""
         self.check()
         if not self.resume:
             return None
         there = self.iterations()
         if not there:
-            raise InputError(f"there is no checkpoint in {self.folder} to resume from: start without one")
+            raise InputError(f"there is no checkpoint in {self.folder} to resume from: leave --resume out to begin one")
         wanted = there[-1] if self.resume_at is None else self.resume_at
         if wanted not in there:
             raise InputError(
@@ -128,10 +129,13 @@ class Checkpoints:
             if others:
                 offer = f"that of iteration {others[-1]} is whole: go on from it with --resume-at {others[-1]}"
             raise InputError(f"{error}; {offer}") from None
-        if saved.mark != mark:
+        different = [name for name in marks if saved.marks.get(name) != marks[name]]
+        if different:
+            short = (f"{name} (was {saved.marks.get(name)}, now {marks[name]})" for name in different)
+            told = [name if len(marks[name]) == LONG else line for name, line in zip(different, short, strict=True)]
             raise InputError(
-                f"the checkpoints in {self.folder} belong to another run: problem, network, method, step sizes, "
-                "quantizer, code, seed, precision and record_every must be the same"
+                f"the checkpoints in {self.folder} belong to another run, with another {', '.join(told)}: give the "
+                "same, or name another folder"
             )
         return saved
 
@@ -165,7 +169,7 @@ def read_checkpoint(path: Path) -> Saved:
     for name, array in arrays.items():
         group, _, rest = name.partition(".")
         groups[group][rest] = array
-    return Saved(int(facts["iteration"]), mark=facts["mark"], **groups)
+    return Saved(int(facts["iteration"]), marks=facts["marks"], **groups)
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
@@ -190,7 +194,7 @@ def put_leaves(state: Any, arrays: Mapping[str, Any]) -> Any:
     return jax.tree.unflatten(jax.tree.structure(state), [arrays[name] for name in names])
 
 
-def run_mark(
+def run_marks(
     problem: Problem,
     all_gather: Callable[[np.ndarray], np.ndarray],
     network: Network,
@@ -198,8 +202,8 @@ def run_mark(
     seed: int,
     record_every: int,
     codecs: Sequence[Codec],
-) -> str:
-    """Return a mark of the run that does not depend on who holds which node, and changes with any number in its data.
+) -> dict[str, str]:
+    """Return marks of the run that do not depend on who holds which node, and change with any number in its data.
 
     `problem` is what is held here.
     """
@@ -211,7 +215,15 @@ def run_mark(
     links = (network.owner, network.neighbor, network.weight)
     kind = [type(problem).__name__, *_functions(problem)]
     codes = [type(codec).__name__ for codec in codecs]
-    return fingerprint(kind, codes, nodes, links, method, seed, record_every, str(jnp.result_type(float)))
+    return {
+        "problem": fingerprint(kind, nodes),
+        "network": fingerprint(links),
+        "method, step size or quantizer": fingerprint(method),
+        "code": " ".join(codes),
+        "seed": str(seed),
+        "record_every": str(record_every),
+        "precision": str(jnp.result_type(float)),
+    }
 
 
 def _functions(problem: Problem) -> Iterator[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import header_bytes
-from lessbits.engines.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_mark
+from lessbits.engines.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
 from lessbits.engines.recorder import Recorder
 from lessbits.methods.base import Method, State
 from lessbits.networks import Network
@@ -27,13 +27,13 @@ class Keeper:
         self.constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
         self.last = 0  # iteration of the chunk before
         self.since: dict[str, Any] = {"work": 0, "sent": 0, "wire": 0.0, "seconds": 0.0}
-        self.mark = ""
+        self.marks: dict[str, str] = {}
 
     def resume(self, state: State, problem: Problem, network: Network, method: Method, seed: int) -> tuple[State, int]:
         """Return the state and the iteration to start from: those of a checkpoint, if asked to go on from one."""
         assert self.checkpoints is not None
-        self.mark = run_mark(problem, lambda rows: rows, network, method, seed, self.record_every, self.codecs)
-        saved = self.checkpoints.read(self.mark)
+        self.marks = run_marks(problem, lambda rows: rows, network, method, seed, self.record_every, self.codecs)
+        saved = self.checkpoints.read(self.marks)
         if saved is None:
             return state, 0
         self.recorder.restore(saved.records)
@@ -78,4 +78,4 @@ class Keeper:
         if self.checkpoints is None:
             return
         state = {name: np.asarray(leaf) for name, leaf in name_leaves(jax.device_get(chunk.state)).items()}
-        self.checkpoints.write(Saved(int(chunk.iteration), state, self.recorder.saved(), {}, self.mark))
+        self.checkpoints.write(Saved(int(chunk.iteration), state, self.recorder.saved(), {}, self.marks))

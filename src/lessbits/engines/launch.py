@@ -19,6 +19,7 @@ from lessbits.errors import InputError
 
 JOB = "LESSBITS_JOB"  # a folder where ranks write their process numbers
 LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
+SIZES = ("PMI_SIZE", "PMIX_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PALS_SIZE")
 NEIGHBORS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", "PALS_LOCAL_SIZE")
 EXPECTED = "LESSBITS_RANKS"  # how many of them we started
 FORCE_AFTER = 120.0  # seconds after which ranks that were asked to stop are ended
@@ -27,6 +28,15 @@ FORCE_AFTER = 120.0  # seconds after which ranks that were asked to stop are end
 def rank_number() -> int | None:
     """Return which rank this process is, None if no MPI launcher started it."""
     return next((int(os.environ[name]) for name in LAUNCHERS if os.environ.get(name, "").isdigit()), None)
+
+
+def check_alone(ranks: int | None) -> None:
+    """Refuse to simulate on several processes, which would do the same run many times over."""
+    if ranks is not None:
+        raise InputError(f"ranks is {ranks}, but the simulator is one process: give --engine mpi too, or leave it out")
+    started = next((int(os.environ[name]) for name in SIZES if os.environ.get(name, "").isdigit()), 1)
+    if started > 1:
+        raise InputError(f"an MPI launcher started {started} processes, but the engine is simulate: give --engine mpi")
 
 
 def become_rank() -> None:
@@ -178,7 +188,8 @@ def _listen(stream: IO[bytes], out: TextIO, died: dict[str, str]) -> None:
                     if match := re.search(pattern, text):
                         died.setdefault(name, match[1])
             elif not re.match(r"={20,}$|Abort\(\d+\) on node|\[mpiexec", text):
-                print(text, file=out, flush=True)
+                with contextlib.suppress(BrokenPipeError):  # `| head` has read enough; the ranks go on
+                    print(text, file=out, flush=True)
 
 
 def _explain(died: dict[str, str], job: Path, ranks: int) -> None:

@@ -83,6 +83,8 @@ class Node:
         transport = MpiTransport(communicator)
         if transport.size > 1:
             _end_together(transport)
+        if not isinstance(method, Method):
+            raise InputError(f"the method is {method!r}, but it must be one that PrimalDual.make or make_method made")
         if transport.size != network.nodes:
             raise InputError(
                 f"the network has {network.nodes} nodes, but there are {transport.size} processes: start one a node, "
@@ -166,9 +168,16 @@ def check_one_gradient(method: Method, network: Network, dim: int) -> None:
         found.append(False)
     if not all(found):
         raise InputError(
-            f"{method.name} does not take exactly one gradient at x in each iteration, so it cannot be driven step by "
-            "step: choose option B or C of primal-dual, dgd, qdgd, choco, extra, gradient-tracking, nids or lead"
+            f"{method.name}{_option(method)} does not take exactly one gradient at x in each iteration, so it cannot "
+            "be driven step by step: choose option B or C of primal-dual, dgd, qdgd, choco, extra, gradient-tracking, "
+            "nids or lead"
         )
+
+
+def _option(method: Method) -> str:
+    gradients = getattr(method, "gradients", None)
+    option = getattr(method, "option", getattr(gradients, "option", None))
+    return f" with option {option}" if option else ""
 
 
 def _end_together(transport: MpiTransport) -> None:

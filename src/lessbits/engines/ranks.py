@@ -173,6 +173,14 @@ class Rank:
         number = np.int32(0)
         _, outbox, _, keys = jax.eval_shape(partial(_send_outbox, self.shapes), self.seat, self.state, number)
         self.outbox_shape, self.keys_shape = jax.tree.structure(outbox), jax.tree.structure(keys)
+        self._warm_up(number)
+
+    def _warm_up(self, number: np.int32) -> None:
+        """Compile, so that what the first iteration takes is what an iteration takes; nothing of it is kept."""
+        state, outbox, _, _, _ = _send(self.shapes, self.leaves, self.state, number)
+        sent = jax.tree.unflatten(self.outbox_shape, [np.asarray(leaf) for leaf in outbox])
+        inbox = jax.tree.leaves([self.wire.nothing(message) for message in sent])
+        _receive(self.shapes, self.leaves, state, number, jax.tree.leaves(sent), inbox).x.block_until_ready()
 
     def give(self, problem: Problem) -> None:
         """Take another problem of the same shape for the nodes here."""

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from lessbits.engines.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_mark
+from lessbits.engines.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
 from lessbits.engines.checks import check_goal, check_run, check_start
 from lessbits.engines.ending import ceiling_of, finish
 from lessbits.engines.interrupts import Interrupted, Interrupts
@@ -105,8 +105,10 @@ class _Run:
         self.stop = self._ends(first)
         if self.checkpoints is not None:
             gather = self.transport.all_gather
-            self.mark = run_mark(problem.here, gather, network, rank.method, self.seed, self.record_every, rank.codecs)
-            self._restore(self.transport.at_first(partial(self.checkpoints.read, self.mark)))
+            self.marks = run_marks(
+                problem.here, gather, network, rank.method, self.seed, self.record_every, rank.codecs
+            )
+            self._restore(self.transport.at_first(partial(self.checkpoints.read, self.marks)))
 
     def go(self, interrupts: Interrupts, bar: Progress) -> None:
         """Iterate until the goal, the end, divergence, or an interrupt."""
@@ -177,7 +179,7 @@ class _Run:
             if rows is not None:
                 state[name] = rows
         if self.transport.rank == 0:
-            self.checkpoints.write(Saved(self.iteration, state, self.recorder.saved(), since, self.mark))
+            self.checkpoints.write(Saved(self.iteration, state, self.recorder.saved(), since, self.marks))
 
     def _restore(self, saved: Saved | None) -> None:
         """Take this rank's part of what rank 0 read."""

@@ -168,13 +168,22 @@ class Wire:
         back = self.back[link]
         return f"from rank {rank}, node {self.network.owner[back]} to node {self.network.neighbor[back]}"
 
+    def nothing(self, message: Message) -> Message:
+        """Return an inbox's message of zeros, link for link."""
+
+        def zeros(leaf: np.ndarray) -> np.ndarray:
+            return np.zeros((len(self.links), *leaf.shape[1:]), leaf.dtype)
+
+        return replace(message, payload=jax.tree.map(zeros, message.payload))
+
     def _inbox(
         self, iteration: int, number: int, message: Message, keys: Any, came: dict[tuple[int, int], memoryview]
     ) -> Message:
         """Return, link for link, what came along the reverse links; otherwise as what was sent."""
-        leaves, shape = jax.tree.flatten(message.payload)
+        leaves = jax.tree.leaves(message.payload)
         near = self.near_link if message.per_link else self.near_node
-        arrived = [np.zeros((len(self.links), *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+        inbox = self.nothing(message)
+        arrived = jax.tree.leaves(inbox.payload)
         for target, leaf in zip(arrived, leaves, strict=True):
             target[self.inside] = leaf[near]
         codec = self.codecs[number]
@@ -190,7 +199,7 @@ class Wire:
                     raise WireError(f"{self._where(rank, link)}: {error}") from None
                 for target, value in zip(arrived, jax.tree.leaves(row), strict=True):
                     target[link] = value
-        return replace(message, payload=jax.tree.unflatten(shape, arrived))
+        return inbox
 
     def _places(
         self, iteration: int, number: int, codec: Codec, rank: int, link: int

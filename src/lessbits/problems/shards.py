@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy import sparse
@@ -34,7 +35,11 @@ def load_shards(
     pattern: str, nodes: Sequence[int], features: int | None, team: Team, normalize: bool = False
 ) -> Shards:
     """Load the files of these nodes; `{node}` in the pattern is the node's number."""
-    samples = [load_samples(pattern.replace(NODE, str(node)), features, download=False) for node in nodes]
+    files = [pattern.replace(NODE, str(node)) for node in nodes]
+    for node, file in zip(nodes, files, strict=True):
+        if not Path(file).is_file():
+            raise InputError(f"there is no file {file!r}, which node {node} needs: {pattern!r} names one for each node")
+    samples = [load_samples(file, features, download=False) for file in files]
     if normalize:
         samples = [part.normalized_rows() for part in samples]
     if len({sparse.issparse(part.features) for part in samples}) > 1:
