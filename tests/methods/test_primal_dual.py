@@ -132,8 +132,8 @@ def test_full_batches_make_the_stochastic_options_equal_to_b_on_one_sample_nodes
     np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-12)
 
 
-LONG_RUNS = [("B", quantizer, messages) for quantizer in ("dit-3", "rand-3+dit-3") for messages in MESSAGES]
-LONG_RUNS += [("B", "exact", "independent"), ("B", "natural", "broadcast")]
+LONG_RUNS = [("B", "dit-3", messages) for messages in MESSAGES]
+LONG_RUNS += [("B", "exact", "independent"), ("B", "natural", "broadcast"), ("B", "rand-3+dit-3", "broadcast")]
 LONG_RUNS += [(option, "dit-3", "independent") for option in "ACD"]
 
 
@@ -159,9 +159,9 @@ def test_a_converged_run_in_float32_stays_where_it_is(messages, in_float32):
     """An error that rounding leaves in g would pull the mean of the nodes away, in proportion to iterations."""
     problem, network = Consensus.random(16, 100), make_network("complete", 16)
     method = primal_dual(problem, network, "dit-4", messages=messages, stepsizes="practical")
-    trace = simulate(problem, network, method, 20_000, record_every=200)
-    assert trace["error"][5:].max() < 1e-11
-    assert trace["error"][-20:].mean() < 2 * trace["error"][5:25].mean()
+    trace = simulate(problem, network, method, 10_000, record_every=100)
+    assert trace["error"][10:].max() < 1e-11
+    assert trace["error"][-20:].mean() < 2 * trace["error"][10:30].mean()
 
 
 FIXED_POINTS = [("B", quantizer, "broadcast") for quantizer in QUANTIZERS[1:]]

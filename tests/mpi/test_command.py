@@ -129,7 +129,7 @@ def test_spare_ranks_are_no_reason_to_lose_anything_when_interrupted(tmp_path):
     folder, file = tmp_path / "checkpoints", tmp_path / "trace"
     arguments = ("run", "--nodes", 2, "--network", "path", "--dim", 8, "--checkpoint", folder, "--save", file)
     forever = ("--record-every", 10, "--iterations", 10_000_000, "--checkpoint-every", 20)
-    process = start(COMMAND, *arguments, *forever, "--engine", "mpi", "--ranks", 4)
+    process = start(COMMAND, *arguments, *forever, "--engine", "mpi", "--ranks", 3)
     wait_for(folder, process)
     process.send_signal(signal.SIGTERM)
     status, out, err = finish(process, 30)
@@ -175,11 +175,11 @@ def write_shards(folder, nodes, spoil=None, name="part"):
 def test_a_bad_shard_ends_all_ranks_with_one_line(tmp_path):
     data = write_shards(tmp_path, 4, spoil=3)
     status, out, err = lessbits(
-        "run", "--engine", "mpi", "--ranks", 4, "--nodes", 4, "--problem", "logistic", "--data", data
+        "run", "--engine", "mpi", "--ranks", 2, "--nodes", 4, "--problem", "logistic", "--data", data
     )
     assert (status, out.strip()) == (1, "")
     assert len(err.strip().splitlines()) == 1
-    assert err.startswith("lessbits: rank 3 of 4: ")
+    assert err.startswith("lessbits: rank 1 of 2: ")
     assert "part-3.libsvm', line 3" in err
 
 
@@ -262,7 +262,9 @@ def test_the_pages_commands_run(tmp_path):
     commands = re.findall(r"^    ((?:lessbits|mpiexec) .+)$", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     readme = (DOCS.parents[1] / "README.md").read_text(encoding="utf-8")  # whose commands are run with it
     commands = [command for command in commands if command not in readme and "…" not in command]
-    assert len(commands) == 2
+    # That of the README with mpiexec before it is tested above with a smaller problem.
+    commands = [command for command in commands if not command.startswith("mpiexec")]
+    assert len(commands) == 1
     for command in commands:
         words = [str(BIN / word) if word in ("lessbits", "mpiexec") else word for word in shlex.split(command)]
         status, out, err = finish(start(*words, cwd=tmp_path), 120)

@@ -111,6 +111,7 @@ class Results:
         import matplotlib.pyplot as plt
 
         figure.savefig(self.folder / f"{stem}.png", dpi=120)
+        figure.set_layout_engine("none")  # what goes where was found for the first file, and takes as long as drawing
         figure.savefig(self.folder / f"{stem}.svg", metadata={"Date": None})  # the same data give the same file
         plt.close(figure)
         self.files += [f"{stem}.png", f"{stem}.svg"]
