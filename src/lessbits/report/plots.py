@@ -20,6 +20,7 @@ def new_figure(
     import matplotlib.pyplot as plt
 
     plt.rcParams["svg.hashsalt"] = "lessbits"  # the same data give the same file
+    plt.rcParams["legend.loc"] = "upper right"  # curves fall; to look for the best place can take seconds
     figure, axes = plt.subplots(
         rows,
         columns,
