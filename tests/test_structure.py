@@ -18,6 +18,7 @@ LAYERS = [
         "randomness",
         "summation",
         "theory",
+        "practical",
         "settings",
         "fingerprint",
         "plain",

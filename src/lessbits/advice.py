@@ -13,7 +13,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.problems import Problem
 from lessbits.quantizers import Exact, Quantizer, make_quantizer
 from lessbits.settings import Settings
-from lessbits.stepsizes import primal_dual, theory_setting
+from lessbits.stepsizes import primal_dual, promised, theory_setting
 
 LARGEST_PSEUDO_INVERSE = 2000  # nodes up to which Ψ at the start is computed
 
@@ -51,7 +51,9 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
             "smoothness": setting.smoothness,
             **sizes._asdict(),
             "rate": theory.rate(option, setting, sizes.eta),
-            "practical_theta": theory.practical_step_sizes(option, setting, _messages(settings)).theta,
+            "practical_theta": promised(
+                problem, network, quantizer, option, _messages(settings), settings.batch_size, settings.corrected
+            ).sizes.theta,
             "noise_floor": theory.noise_floor(setting, sizes.eta) if option == "C" else 0.0,
             "iterations": _proven_iterations(option, setting, sizes, problem, network, settings),
         }

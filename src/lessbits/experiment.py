@@ -92,6 +92,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
         settings.option,
         settings.messages,
         settings.batch_size,
+        settings.corrected,
         stepsizes=settings.stepsizes,
         target=settings.until if settings.goal == "error" else None,
         seed=settings.seed,

@@ -81,8 +81,11 @@ class Settings(BaseModel):
     messages: str | None = _setting(
         None,
         "Method",
-        "of primal-dual: independent (the paper's) or broadcast (half the bits)",
+        "of primal-dual: independent (the paper's), broadcast or edge (half the bits)",
         "independent",
+    )
+    corrected: bool = _setting(
+        False, "Method", "of primal-dual: move the iterate with the dual variable, as LEAD does", "no"
     )
     quantizer: str | None = _setting(
         None,

@@ -1,6 +1,6 @@
 """Step sizes that the user did not give: proven ones from theory, or practical ones that were tried first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,12 +15,14 @@ from lessbits.methods.base import Method
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import OPTIONS, PrimalDual
 from lessbits.networks import Network
+from lessbits.practical import Promise, practical_step_sizes
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Exact, Quantizer, make_quantizer
-from lessbits.theory import Setting, practical_step_sizes, step_sizes
+from lessbits.theory import Setting, corrected_step_sizes, step_sizes
 
 TRIAL_ITERATIONS = 1000
 MOST_TRIALS = 12
+NOISE_MARGIN = 1.2  # differences are not quite Gaussian
 
 
 def make_method(
@@ -31,6 +33,7 @@ def make_method(
     option: str | None = None,
     messages: str | None = None,
     batch_size: int = 1,
+    corrected: bool = False,
     stepsizes: str = "theory",
     target: float | None = None,
     seed: int = 0,
@@ -58,11 +61,14 @@ def make_method(
             option,
             messages,
             batch_size,
+            corrected,
             **given,
             stepsizes=stepsizes,
             target=target,
             seed=seed,
         )
+    if corrected:
+        raise InputError(f"corrected was given, but it is a variant of primal-dual, and the method is {name}")
     check_name("stepsizes", stepsizes, ("theory", "practical"))
     gradients = Gradients(option, batch_size)
     practical = stepsizes == "practical"
@@ -102,6 +108,7 @@ def primal_dual(
     option: str = "B",
     messages: str = "independent",
     batch_size: int = 1,
+    corrected: bool = False,
     theta: float | None = None,
     eta: float | None = None,
     alpha: float | None = None,
@@ -111,15 +118,21 @@ def primal_dual(
 ) -> PrimalDual:
     """Make Algorithm 1 for a problem and a network; step sizes not given are chosen as `stepsizes` says.
 
-    `theory` takes those of the theorems (for option C with a target error ε, those of Corollary C); `practical` takes
-    larger ones and tries them first.
+    `theory` takes those of the theorems (for option C with a target error ε, those of Corollary C; for `corrected` that
+    of LEAD); `practical` takes those that are fastest on model problems (see practical.py), and tries them first.
     """
     check_name("option", option, OPTIONS)
     check_name("stepsizes", stepsizes, ("theory", "practical"))
     Gradients("B" if option == "A" else option, batch_size).check(problem)
     quantizer = make_quantizer(quantizer, problem.dim)
     make: Callable[..., PrimalDual] = partial(
-        PrimalDual.make, quantizer, option=option, messages=messages, batch_size=batch_size, dim=problem.dim
+        PrimalDual.make,
+        quantizer,
+        option=option,
+        messages=messages,
+        batch_size=batch_size,
+        corrected=corrected,
+        dim=problem.dim,
     )
     given = {name: size for name, size in (("theta", theta), ("eta", eta), ("alpha", alpha)) if size is not None}
     if option == "A":
@@ -128,12 +141,29 @@ def primal_dual(
         return make(**given)
     if not isinstance(quantizer, Quantizer):
         return make(theta=1.0, eta=1.0, alpha=1.0)  # raises: biased
-    setting = theory_setting(problem, network, quantizer, option, messages, batch_size)
     if stepsizes == "theory":
-        return make(**{**step_sizes(option, setting, target)._asdict(), **given})
-    sizes = {**practical_step_sizes(option, setting, messages)._asdict(), **given}
+        setting = theory_setting(problem, network, quantizer, option, messages, batch_size)
+        proven = corrected_step_sizes(setting) if corrected else step_sizes(option, setting, target)
+        return make(**{**proven._asdict(), **given})
+    sizes = promised(problem, network, quantizer, option, messages, batch_size, corrected, given).sizes._asdict()
     tried: PrimalDual = _tried(make, sizes, given, problem, network, seed)
     return tried
+
+
+def promised(
+    problem: Problem,
+    network: Network,
+    quantizer: Quantizer,
+    option: str = "B",
+    messages: str = "independent",
+    batch_size: int = 1,
+    corrected: bool = False,
+    given: Mapping[str, float] | None = None,
+) -> Promise:
+    """Return practical step sizes and their rate, for noise as Gaussian vectors have it and some to spare."""
+    setting = theory_setting(problem, network, quantizer, option, "independent", batch_size)
+    typical = setting._replace(omega=NOISE_MARGIN * quantizer.typical_omega(problem.dim))
+    return practical_step_sizes(option, typical, messages, corrected, given)
 
 
 def theory_setting(
@@ -146,15 +176,17 @@ def theory_setting(
 ) -> Setting:
     """Collect what the theorems depend on.
 
-    Broadcast messages share their noise: in the proof's variance bound λ_max/2 then stands in place of max w_ij.
+    Broadcast messages share their noise: in the proof's variance bound λ_max/2 then stands in place of max w_ij. With
+    edge messages it is half the largest weighted degree (docs/fewest-bits.md).
     """
+    shared = {"broadcast": network.lambda_max / 2, "edge": float(network.weighted_degree.max()) / 2}
     stochastic = option in ("C", "D")
     return Setting(
         smoothness=problem.sample_smoothness(batch_size) if stochastic else problem.smoothness,
         convexity=problem.convexity,
         lambda_max=network.lambda_max,
         lambda_min=network.lambda_min,
-        max_weight=network.max_weight if messages == "independent" else network.lambda_max / 2,
+        max_weight=shared.get(messages, network.max_weight),
         omega=quantizer.omega(problem.dim),
         samples=max(1.0, float(np.max(np.asarray(problem.counts))) / batch_size),
         noise=problem.noise(batch_size) if option == "C" else 0.0,

@@ -26,7 +26,7 @@ from lessbits.randomness import Purpose, Step, draws, make_seed
 
 NODES, DIM = 8, 6
 QUANTIZERS = ["exact", "dit-3", "rand-2", "ternary", "natural", "rand-3+dit-3"]
-MESSAGES = ["independent", "broadcast"]
+MESSAGES = ["independent", "broadcast", "edge"]
 
 
 @pytree
@@ -79,14 +79,18 @@ def test_exact_messages_equal_the_plain_primal_dual_gradient_method():
     np.testing.assert_allclose(trace["z"][1:], [z[2, 1] for _, z in history], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("network", "quantizer"), [("ring", "dit-3"), *(("star", quantizer) for quantizer in QUANTIZERS[1:])]
-)
-def test_independent_messages_equal_the_algorithm_with_all_memories_held(quantizer, network):
+FAMILY = [("independent", False, "ring", "dit-3")]
+FAMILY += [("independent", False, "star", quantizer) for quantizer in QUANTIZERS[1:]]
+FAMILY += [("independent", True, "star", "dit-3"), ("broadcast", False, "star", "dit-3")]
+FAMILY += [("broadcast", True, "ring", "rand-2"), ("edge", False, "star", "dit-3"), ("edge", True, "ring", "rand-2")]
+
+
+@pytest.mark.parametrize(("messages", "corrected", "network", "quantizer"), FAMILY)
+def test_messages_equal_the_algorithm_with_all_memories_held(messages, corrected, network, quantizer):
     """The running g_i = Σ w_ij (h_i - h_j) and decoded increments are the paper's lines 13 to 18."""
     problem = LeastSquares.random(NODES, DIM, condition=5.0)
     network = make_network(network, NODES)
-    method = make(quantizer, theta=0.05)
+    method = make(quantizer, theta=0.05, messages=messages, corrected=corrected)
     random = np.random.default_rng(0)
     start = Start(*(random.normal(size=(NODES, DIM)) for _ in range(3)))
     start = start._replace(z=start.z - start.z.mean(0))
@@ -102,6 +106,8 @@ def test_independent_messages_equal_the_algorithm_with_all_memories_held(quantiz
         quantize_as(method, seed=5),
         start.z,
         start.h,
+        messages,
+        corrected,
     )
     trace = simulate(problem, network, method, 25, seed=5, start=start, measures={"z": Spy(0, 1)}, record_every=1)
     np.testing.assert_allclose(trace.x, history[-1][0], rtol=0, atol=1e-11)
@@ -154,7 +160,7 @@ def test_dual_variables_sum_to_zero_for_50_000_iterations_in_float32(option, qua
     assert trace["error"][-1] < (1 if option == "C" else 1e-9) * trace["error"][0]
 
 
-@pytest.mark.parametrize("messages", ["independent"])  # what broadcast messages keep is a part of it
+@pytest.mark.parametrize("messages", ["independent", "edge"])  # what broadcast messages keep is a part of it
 def test_a_converged_run_in_float32_stays_where_it_is(messages, in_float32):
     """An error that rounding leaves in g would pull the mean of the nodes away, in proportion to iterations."""
     problem, network = Consensus.random(16, 100), make_network("complete", 16)
@@ -179,15 +185,21 @@ def test_the_solution_is_a_fixed_point(option, quantizer, messages):
     assert trace["error"].max() < 1e-24
 
 
+@pytest.mark.parametrize("corrected", [False, True])
 @pytest.mark.parametrize("messages", MESSAGES)
 @pytest.mark.parametrize("option", "ABD")
-def test_any_start_with_dual_sum_zero_leads_to_the_solution(option, messages):
+def test_any_start_with_dual_sum_zero_leads_to_the_solution_linearly(option, messages, corrected):
+    """With practical step sizes too, down to 1e-20: twice the iterations square the reduction."""
     problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("complete", NODES)
     random = np.random.default_rng(2)
     x, z, h = (10 * random.normal(size=(NODES, DIM)) for _ in range(3))
-    method = primal_dual(problem, network, "dit-4", option=option, messages=messages)
-    trace = simulate(problem, network, method, 6000, until=1e-16, start=Start(x, z - z.mean(0), h))
+    method = primal_dual(problem, network, "dit-4", option, messages, corrected=corrected, stepsizes="practical")
+    start = Start(x, z - z.mean(0), h)
+    trace = simulate(problem, network, method, 6000, until=1e-20, start=start, record_every=1)
     assert trace.converged
+    error, count = trace["error"], trace["iteration"][-1]
+    halfway = error[count // 2]
+    assert 0.4 < np.log(halfway / error[0]) / np.log(error[-1] / halfway) < 2.5
 
 
 @pytest.mark.parametrize(
@@ -266,7 +278,7 @@ def _option_d_in_numpy(problem, network, method, iterations):
 def test_nominal_bits_count_two_messages_a_link_or_one():
     problem, network = Consensus.random(NODES, DIM), make_network("star", NODES)
     bits = make_quantizer("dit-3", DIM).bits(DIM)
-    for messages, count in (("independent", 2), ("broadcast", 1)):
+    for messages, count in (("independent", 2), ("broadcast", 1), ("edge", 1)):
         trace = simulate(problem, network, make("dit-3", 0.1, 1.0, messages=messages), 7)
         assert trace["bits_per_link"][-1] == 7 * count * bits
         assert trace["total_bits"][-1] == 7 * count * bits * network.links

@@ -11,10 +11,11 @@ from lessbits.experiments.rate_slopes import exponent
 from lessbits.experiments.results import Results, Row
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import make_network
+from lessbits.practical import practical_step_sizes
 from lessbits.problems import Consensus
 from lessbits.quantizers import Quantizer, make_quantizer
 from lessbits.stepsizes import theory_setting
-from lessbits.theory import free_omega, practical_step_sizes
+from lessbits.theory import free_omega
 
 TARGET = 1e-3
 MOST_ITERATIONS = 200_000
@@ -63,7 +64,7 @@ def _cell(nodes: int, dim: int, graph: str, spelling: str) -> Row:
     quantizer = make_quantizer(spelling, dim)
     assert isinstance(quantizer, Quantizer)
     setting = theory_setting(problem, network, quantizer)
-    guess = practical_step_sizes("B", setting).theta
+    guess = practical_step_sizes("B", setting, given={"eta": 1.0}).sizes.theta
 
     def run(theta: float, most: int) -> int | None:
         method = PrimalDual.make(quantizer, theta, 1.0, dim=dim)

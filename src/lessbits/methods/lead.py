@@ -8,35 +8,26 @@
 Liu, Li, Wang, Tang and Yan, "Linear convergent decentralized optimization with compression" (2020); their D is our -z,
 in the sign of the paper's Algorithm 1. The last line corrects the iterate with the *new* dual variable, which
 Algorithm 1 does not: on consensus at η = 1/L the two agree but for when x is looked at, elsewhere they differ, although
-the paper's footnote says otherwise. With exact messages and γ = 1 it is NIDS. Their first step is not mixed: our x⁰ is
-their x¹.
+the paper's footnote says otherwise. So LEAD is `primal_dual` with broadcast messages, `corrected`, and θ = γ/(2η); here
+are the parameters and step sizes of its authors. With exact messages and γ = 1 it is NIDS. Their first step is not
+mixed: our x⁰ is their x¹.
 """
 
-from typing import Any, NamedTuple
-
 import jax
-import jax.numpy as jnp
 
 from lessbits.errors import InputError
 from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import Baseline, start_at
-from lessbits.methods.gradients import Anchor, Gradients
-from lessbits.methods.messages import Messages, one_for_all
+from lessbits.methods.baseline import Baseline
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
+from lessbits.practical import practical_step_sizes
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.randomness import Step
-
-
-class LeadState(NamedTuple):
-    """Iterate (between `send` and `receive` y), dual variable, memory, and option D's anchor."""
-
-    x: jax.Array
-    z: jax.Array
-    memory: Any
-    anchor: Anchor | None
+from lessbits.theory import Setting, corrected_step_sizes
 
 
 @pytree
@@ -58,29 +49,38 @@ class Lead(Baseline):
     def suggest(
         cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
     ) -> dict[str, float]:
-        """Those of their Theorem 1, or the practical η = 1/L, γ = α = 1/(1+ω) for λ_max at most 2."""
+        """Those of their Theorem 1, or practical ones."""
         smoothness = gradients.smoothness(problem)
         omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
-        largest = network.lambda_max
-        if practical or omega == 0:
-            gamma = min(1.0, 2 / largest) / (1 + omega)
-            return {"gamma": gamma, "eta": 1 / smoothness, "alpha": 1 / (1 + omega)}
-        if problem.convexity <= 0:
+        setting = Setting(
+            smoothness, problem.convexity, network.lambda_max, network.lambda_min, network.max_weight, omega
+        )
+        if not practical and problem.convexity <= 0:
             raise InputError(
                 "the theory of lead needs strong convexity, but μ = 0 here: give gamma, eta and alpha, or take "
                 "practical step sizes"
             )
-        eta = 2 / (problem.convexity + smoothness)
-        bend = problem.convexity * eta * (2 - problem.convexity * eta)
-        gamma = 0.5 * min(2 / ((3 * omega + 1) * largest), 2 * bend / ((2 - bend) * omega * largest))
-        reach = omega * largest * gamma
-        alpha = (reach + 2) / (4 * (1 + omega)) * min((2 - largest * gamma) / (4 - largest * gamma), bend)
-        return {"gamma": gamma, "eta": eta, "alpha": alpha}
+        if not practical:
+            sizes = corrected_step_sizes(setting)
+        else:
+            if isinstance(compressor, Quantizer):
+                setting = setting._replace(omega=compressor.typical_omega(problem.dim))
+            sizes = practical_step_sizes(gradients.option, setting, "broadcast", corrected=True).sizes
+        return {"gamma": 2 * sizes.eta * sizes.theta, "eta": sizes.eta, "alpha": sizes.alpha}
 
     @property
-    def exchange(self) -> Messages:
-        """The same vector to all neighbours."""
-        return one_for_all(self.quantizer, self.alpha)
+    def family(self) -> PrimalDual:
+        """The same method among its relatives."""
+        return PrimalDual(
+            self.gamma / (2 * self.eta),
+            self.eta,
+            self.alpha,
+            self.quantizer,
+            self.gradients.option,
+            "broadcast",
+            self.gradients.batch_size,
+            corrected=True,
+        )
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
@@ -92,25 +92,21 @@ class Lead(Baseline):
         super().check(problem, network)
         self.check_unbiased(self.quantizer)
 
-    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> LeadState:
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
         """Any x⁰ and h⁰, and a z⁰ that sums to zero."""
-        x = start_at(problem, local.nodes, start)
-        z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
-        return LeadState(x, z, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
+        return self.family.init(problem, local, start)
 
     def send(
-        self, step: Step, state: LeadState, problem: Problem, local: LocalNetwork
-    ) -> tuple[LeadState, Outbox, jax.Array]:
+        self, step: Step, state: PrimalDualState, problem: Problem, local: LocalNetwork
+    ) -> tuple[PrimalDualState, Outbox, jax.Array]:
         """Find y, and compress its difference to the memory."""
-        gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
-        y = state.x - self.eta * (gradient - state.z)
-        return state._replace(x=y, anchor=anchor), self.exchange.send(step, y, state.memory, local), work
+        return self.family.send(step, state, problem, local)
 
-    def receive(self, step: Step, state: LeadState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> LeadState:
+    def receive(
+        self, step: Step, state: PrimalDualState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
+    ) -> PrimalDualState:
         """The dual step; and x⁺ = y + η(z⁺ - z)."""
-        disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
-        z = state.z - self.gamma / (2 * self.eta) * disagreement
-        return state._replace(x=state.x - 0.5 * self.gamma * disagreement, z=z, memory=memory)
+        return self.family.receive(step, state, outbox, inbox, local)
 
     def suspect(self, problem: Problem) -> str:
         """The gradient step, or else the dual step."""

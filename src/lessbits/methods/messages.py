@@ -171,6 +171,64 @@ class BroadcastMessages(Messages):
         return memory.g + noisy, _advance(memory, self.alpha, decode, sent, received, local)
 
 
+class EdgeMemory(NamedTuple):
+    """h_ij of each outgoing link, and g_i = Σ_j w_ij (h_ij - h_ji)."""
+
+    h: jax.Array  # [links here, dim]
+    g: jax.Array  # [nodes here, dim]
+    lost: "EdgeMemory | None"  # what rounding took from h and g, in float32
+
+
+@pytree
+class EdgeMessages(Messages):
+    """A memory for each link: v_i - h_ij quantized once, for the dual step and for the memory of that link.
+
+    As independent as the paper's messages, for half their bits: a link's noise is its own, and what was sent is never
+    sent again. A node holds the memories of its own links, and those of its neighbours as their part in g_i.
+    """
+
+    quantizer: Compressor
+    alpha: float
+
+    count = 1
+
+    def init(self, local: LocalNetwork, h: Any, like: jax.Array) -> EdgeMemory:
+        """h⁰_ij = h⁰_i."""
+        start = start_memory(local, h, like)
+        own = start.h[local.owner]
+        lost = None if start.lost is None else EdgeMemory(jnp.zeros_like(own), start.lost.g, None)
+        return EdgeMemory(own, start.g, lost)
+
+    def send(self, step: Step, vectors: jax.Array, memory: EdgeMemory, local: LocalNetwork) -> Outbox:
+        """Quantize v_i - h_ij for each link."""
+        difference = vectors[local.owner] - memory.h
+        if memory.lost is not None:
+            difference = difference - memory.lost.h
+        draw = message_draws(step, local.links, per_link=True)
+        return (Message(self.quantizer.quantize(difference, self.quantizer.measure(difference), draw), per_link=True),)
+
+    def receive(
+        self, outbox: Outbox, inbox: Outbox, memory: EdgeMemory, local: LocalNetwork
+    ) -> tuple[jax.Array, EdgeMemory]:
+        """g_i + Σ_j w_ij (q_ij - q_ji); the memories of a link move by α times what the dual step sees."""
+        sent, received = outbox[0].payload, inbox[0].payload
+        decode = self.quantizer.decode
+        mine = separate(self.alpha * decode(sent))
+
+        def difference(links: jax.Array) -> jax.Array:
+            return decode(take_rows(sent, links)) - decode(take_rows(received, links))
+
+        def moved(links: jax.Array) -> jax.Array:
+            return mine[links] - separate(self.alpha * decode(take_rows(received, links)))
+
+        noisy = local.weighted_sum(difference)
+        if memory.lost is None:
+            return memory.g + noisy, EdgeMemory(memory.h + mine, memory.g + self.alpha * noisy, None)
+        h = Sum(memory.h, memory.lost.h) + Sum.of(mine)
+        g = Sum(memory.g, memory.lost.g) + local.exact_weighted_sum(moved)
+        return memory.g + noisy, EdgeMemory(h.value, g.value, EdgeMemory(h.lost, g.lost, None))
+
+
 def one_for_all(quantizer: Compressor, alpha: float) -> Messages:
     """Return the messages of methods that send one vector to all neighbours."""
     return ExactMessages(quantizer) if quantizer.lossless else BroadcastMessages(quantizer, alpha)

@@ -10,6 +10,7 @@
         lines 12-14              Δ_ij = Q(x_i⁺ - h_i) + h_i   for each neighbour j      quantized dual updates
         line 15                  h_i⁺ = h_i + αQ(x_i⁺ - h_i)                            memory
         line 18                  z_i⁺ = z_i - θ Σ_j w_ij (Δ_ij - Δ_ji)                  dual step
+        if corrected             x_i⁺ ← x_i⁺ + η(z_i⁺ - z_i)                            not in the paper: as in LEAD
 
 Lines 5 to 11 take their gradients from `gradients.py`; lines 12 to 15 are `send`, and the sum of line 18 is `receive`,
 of the messages in `messages.py`. The paper's symbols in full words: x iterate, z dual variable, h memory, w anchor,
@@ -24,7 +25,7 @@ import jax.numpy as jnp
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.methods.base import Message, Method, Outbox, Start
 from lessbits.methods.gradients import Anchor, Gradients
-from lessbits.methods.messages import BroadcastMessages, ExactMessages, IndependentMessages, Messages
+from lessbits.methods.messages import BroadcastMessages, EdgeMessages, ExactMessages, IndependentMessages, Messages
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
@@ -33,7 +34,7 @@ from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.randomness import Step
 
 OPTIONS = ("A", "B", "C", "D")
-MESSAGES = ("independent", "broadcast")
+MESSAGES = ("independent", "broadcast", "edge")
 
 
 class PrimalDualState(NamedTuple):
@@ -50,7 +51,10 @@ class PrimalDual(Method):
     """The paper's method. With an exact quantizer it is the primal-dual gradient method: one vector a link, no memory.
 
     Option A needs dual gradients, B one gradient an iteration, C and D stochastic ones; prefer D to C on finite sums,
-    as C stops at a floor. `messages="independent"` is the paper's, `"broadcast"` sends half the bits (see messages.py).
+    as C stops at a floor. `messages="independent"` is the paper's, `"broadcast"` and `"edge"` send half the bits (see
+    messages.py). `corrected` moves the iterate along with the dual variable, as if the gradient step had known the new
+    one. On consensus η < 1/L makes the method heavy ball, corrected Nesterov's: faster on slow networks, and corrected
+    stable under far more noise (docs/fewest-bits.md).
     """
 
     theta: float
@@ -60,6 +64,7 @@ class PrimalDual(Method):
     option: str = static(default="B")
     messages: str = static(default="independent")
     batch_size: int = static(default=1)
+    corrected: bool = static(default=False)
 
     name = "primal-dual"
     step_size_names = ("theta", "eta", "alpha")
@@ -74,6 +79,7 @@ class PrimalDual(Method):
         option: str = "B",
         messages: str = "independent",
         batch_size: int = 1,
+        corrected: bool = False,
         dim: int | None = None,
     ) -> "PrimalDual":
         """Check everything; α is 1/(1+ω), which needs the dimension, unless given."""
@@ -91,16 +97,16 @@ class PrimalDual(Method):
             raise InputError(f"batch_size is {batch_size}, but a batch has at least one sample")
         check_name("option", option, OPTIONS)
         check_name("messages", messages, MESSAGES)
-        return cls(float(theta), float(eta), float(alpha), quantizer, option, messages, batch_size)
+        return cls(float(theta), float(eta), float(alpha), quantizer, option, messages, batch_size, corrected)
 
     @property
     def exchange(self) -> Messages:
         """What nodes send each other: lines 12 to 15, and the sum of line 18."""
         if self.quantizer.lossless:
             return ExactMessages(self.quantizer)
-        if self.messages == "broadcast":
-            return BroadcastMessages(self.quantizer, self.alpha)
-        return IndependentMessages(self.quantizer, self.alpha)
+        if self.messages == "independent":
+            return IndependentMessages(self.quantizer, self.alpha)
+        return (BroadcastMessages if self.messages == "broadcast" else EdgeMessages)(self.quantizer, self.alpha)
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
@@ -145,7 +151,8 @@ class PrimalDual(Method):
     ) -> PrimalDualState:
         """Line 18: the dual step, against the quantized disagreement."""
         disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
-        return state._replace(z=state.z - self.theta * disagreement, memory=memory)
+        x = state.x - self.eta * self.theta * disagreement if self.corrected else state.x
+        return state._replace(x=x, z=state.z - self.theta * disagreement, memory=memory)
 
     def passes(self, problem: Problem) -> float:
         """As the gradients do."""

@@ -6,10 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lessbits.randomness import Draws
+from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
 from lessbits.summation import squared_norms
 
 FLOAT_BITS = 32  # the paper's b, for nominal bit counts
+TRIED_ROWS, TRIED_NUMBERS = 64, 2**20  # vectors that a quantizer is tried on, and numbers in them, about
 SMALLEST_SCALE = 1e-34  # norms from 1e-30 to 1e30 are promised; the largest entry may be √d times smaller
 
 Payload = Any  # a pytree of arrays with one row a vector: exactly what is sent
@@ -60,6 +61,13 @@ class Quantizer(Compressor):
     @abstractmethod
     def omega(self, dim: int) -> float:
         """Return the variance bound ω for vectors of this dimension."""
+
+    def typical_omega(self, dim: int) -> float:
+        """Return E‖Q(x) - x‖²/‖x‖² of Gaussian vectors, as tried: what ω is in practice, where it bounds the worst."""
+        rows = max(1, min(TRIED_ROWS, TRIED_NUMBERS // dim))
+        vectors = jax.random.normal(jax.random.key(0), (rows, dim))
+        away = self(vectors, draws(Step(make_seed(0), jnp.int32(0)), jnp.arange(rows), Purpose.MEMORY)) - vectors
+        return min(float(jnp.sum(away**2) / jnp.sum(vectors**2)), self.omega(dim))
 
 
 class Contraction(Compressor):

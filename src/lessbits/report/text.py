@@ -41,7 +41,8 @@ def human(bits: float) -> str:
 def method_in_words(settings: Mapping[str, Any]) -> str:
     """Name a method with all that shapes it."""
     messages = f"{settings['messages']} messages, " if settings["messages"] else ""
-    return f"{settings['method']} option {settings['option']}, {messages}{settings['quantizer']}"
+    corrected = "corrected, " if settings.get("corrected") else ""
+    return f"{settings['method']} option {settings['option']}, {corrected}{messages}{settings['quantizer']}"
 
 
 def step_sizes_in_words(sizes: Mapping[str, Any]) -> str:

@@ -1,0 +1,186 @@
+"""Practical step sizes: those for which the method, with its noise, shrinks fastest in mean square on model quadratics.
+
+Let all nodes share one Hessian with curvatures c from μ to L. Then the method falls apart into modes, one for each pair
+of a curvature c and an eigenvalue λ of the network, each a linear recursion of three numbers:
+
+    y  = x - η(cx - z)                                    gradient step (option A: y = z/c)
+    h⁺ = h + α(y - h + noise)                             memory
+    z⁺ = z - θλ(y + noise)                                dual step
+    x⁺ = y, or corrected y + η(z⁺ - z)
+
+Modes are coupled by the noise alone: its variance v is ω times the mean of (y - h)² over all modes. Messages that a
+node's neighbours share bring variance λ²v into z, independent ones 2wλv (w the largest weight). A unit of noise that
+comes in returns, k iterations later, as ω·mean(response²) of new noise; if r^-k times these add up to one, then the
+mean square shrinks by r an iteration (or by the slowest mode's own rate, if that is slower). Nothing here is fitted:
+docs/fewest-bits.md compares the promised iterations with those that runs need.
+"""
+
+import math
+from collections.abc import Mapping
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from lessbits.errors import InputError, check_name, check_positive
+from lessbits.theory import Setting, StepSizes
+
+CURVATURES = 5  # log-spaced between μ and L
+EIGENVALUES = 12  # between λ_min⁺ and λ_max, denser at the ends, as those of rings and tori are
+WORST_CONDITION = 1e4  # slower modes would only hide what can be done for the others
+BISECTIONS = 20
+LARGEST_ETA = {"A": 1.0, "B": 1.0, "C": 1 / 2, "D": 1 / 3}  # times L: sampling noise needs room
+EASE = 0.1  # weight of the mean mode beside the slowest, so that no step size is left to chance
+ETAS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)  # the coarse grid: η over its largest value,
+DUALS = (3.0, 2.0, 1.33, 1.0, 0.5, 0.2, 0.05)  # ηθλ_max, for option A θλ_max/μ,
+ALPHAS = (0.9, 0.5, 0.15)  # and α
+DOWNHILL = {"maxiter": 120, "xatol": 1e-2, "fatol": 1e-4}
+
+
+class Promise(NamedTuple):
+    """Step sizes, and the factor by which the mean square error shrinks an iteration."""
+
+    sizes: StepSizes
+    rate: float
+
+    def iterations(self, reduction: float) -> float:
+        """Return about how many iterations divide the squared error by `reduction`."""
+        return math.log(max(reduction, 1)) / -math.log(self.rate) if self.rate < 1 else math.inf
+
+
+class _Modes(NamedTuple):
+    curvature: np.ndarray
+    eigenvalue: np.ndarray
+
+    @classmethod
+    def of(cls, setting: Setting) -> "_Modes":
+        most = setting.smoothness
+        least = max(setting.convexity, most / WORST_CONDITION)
+        curvatures = np.geomspace(least, most, CURVATURES) if least < most else np.array([most])
+        steps = (1 - np.cos(np.linspace(0, np.pi, EIGENVALUES))) / 2
+        eigenvalues = setting.lambda_min + (setting.lambda_max - setting.lambda_min) * steps
+        return cls(*(axis.ravel() for axis in np.meshgrid(curvatures, eigenvalues, indexing="ij")))
+
+
+def mean_square_rate(option: str, setting: Setting, sizes: StepSizes, messages: str, corrected: bool) -> float:
+    """Return by what the mean square error shrinks an iteration; above 1 if it grows.
+
+    >>> ring = Setting(1, 1, lambda_max=4 / 3, lambda_min=0.0013, max_weight=1 / 3, omega=0.29)
+    >>> round(mean_square_rate("B", ring, StepSizes(13.0, 0.063, 0.15), "broadcast", corrected=True), 2)
+    0.94
+    """
+    return _rate(option, setting, _Modes.of(setting), sizes, messages, corrected)[0]
+
+
+def practical_step_sizes(
+    option: str,
+    setting: Setting,
+    messages: str = "independent",
+    corrected: bool = False,
+    given: Mapping[str, float] | None = None,
+) -> Promise:
+    """Return the step sizes with the smallest mean square rate: the best of a coarse grid, then downhill from it.
+
+    Step sizes that are `given` stay as they are.
+    """
+    from scipy.optimize import minimize
+
+    check_name("option", option, ("A", "B", "C", "D"))
+    check_positive("the smoothness L", setting.smoothness)
+    if option == "A" and setting.convexity <= 0:
+        raise InputError(
+            "option A needs strongly convex losses, but μ = 0: add regularization above 0, or take option B"
+        )
+    modes, given = _Modes.of(setting), given or {}
+
+    def sizes_at(point: np.ndarray) -> StepSizes:
+        """Take the logarithms of η and of θ in their natural units, and the log-odds of α."""
+        eta = LARGEST_ETA[option] / setting.smoothness * min(1.0, math.exp(point[0]))
+        eta = given.get("eta", eta)
+        unit = setting.convexity if option == "A" else 1 / eta
+        alpha = 1 / (1 + math.exp(-point[2])) if setting.omega > 0 else 1.0
+        return StepSizes(math.exp(point[1]) * unit / setting.lambda_max, eta, alpha)._replace(**given)
+
+    def cost(point: np.ndarray) -> float:
+        rate, mean_time = _rate(option, setting, modes, sizes_at(point), messages, corrected)
+        return 50 + rate if rate >= 1 else math.log(-1 / math.log(max(rate, 1e-12)) + EASE * mean_time)
+
+    etas, alphas = (1.0,) if option == "A" else ETAS, ALPHAS if setting.omega > 0 else ALPHAS[:1]
+    axes = np.log(etas), np.log(DUALS), [math.log(alpha / (1 - alpha)) for alpha in alphas]
+    grid = np.array(list(product(*axes)))
+    order = np.argsort([cost(point) for point in grid], kind="stable")
+    found = [minimize(cost, grid[at], method="Nelder-Mead", options=DOWNHILL) for at in order[:3]]
+    best = min(found, key=lambda end: float(end.fun)).x
+    best = minimize(cost, best, method="Nelder-Mead", options=DOWNHILL).x  # afresh: the slowest mode's rate has kinks
+    sizes = sizes_at(best)
+    return Promise(sizes, _rate(option, setting, modes, sizes, messages, corrected)[0])
+
+
+def _rate(
+    option: str, setting: Setting, modes: _Modes, sizes: StepSizes, messages: str, corrected: bool
+) -> tuple[float, float]:
+    """Return the mean square rate, and the mean number of iterations in which a mode alone shrinks e times."""
+    step, seen = _recursion(option, modes, sizes, corrected)
+    own = np.abs(np.linalg.eigvals(step[:, :2, :2])).max(axis=1)
+    if option != "A":
+        own = np.concatenate([own, np.abs(1 - sizes.eta * modes.curvature)])  # of the mean over all nodes
+    if setting.omega > 0:
+        own = np.append(own, 1 - sizes.alpha)  # the memory follows at its own pace
+    slowest = float(own.max()) ** 2
+    if slowest >= 1:
+        return slowest, math.inf
+    mean_time = float(np.mean(-0.5 / np.log(np.maximum(own, 1e-6))))
+    if setting.omega == 0:
+        return slowest, mean_time
+    kicks = _kicks(setting, modes, sizes, messages, corrected)
+
+    def returned(rate: float) -> float:
+        """ω Σ_k r^-k mean(response²): the noise that a unit of noise becomes, from a linear equation of covariances."""
+        count = len(step)
+        twice = np.einsum("mij,mkl->mikjl", step, step).reshape(count, 9, 9) / rate
+        start = np.einsum("mki,mkj->mij", kicks, kicks).reshape(count, 9, 1) / rate
+        try:
+            covariance = np.linalg.solve(np.eye(9) - twice, start).reshape(count, 3, 3)
+        except np.linalg.LinAlgError:  # a mode does not shrink faster than that
+            return math.inf
+        return setting.omega * float(np.mean(np.einsum("mi,mij,mj->m", seen, covariance, seen)))
+
+    if (most := returned(1.0)) >= 1:
+        return 1 + most, math.inf
+    low, high = slowest, 1.0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if 0 <= returned(middle) < 1 else (middle, high)
+    return high, mean_time
+
+
+def _recursion(option: str, modes: _Modes, sizes: StepSizes, corrected: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the matrices of one iteration of (x, z, h), and the rows that give y - h."""
+    curvature, count = modes.curvature, len(modes.curvature)
+    y = np.zeros((count, 3))
+    if option == "A":
+        y[:, 1] = 1 / curvature
+    else:
+        y[:, 0], y[:, 1] = 1 - sizes.eta * curvature, sizes.eta
+    pull = -sizes.theta * modes.eigenvalue[:, None] * y
+    step = np.stack([y + sizes.eta * pull if corrected else y, pull, sizes.alpha * y], axis=1)
+    step[:, 1, 1] += 1
+    step[:, 2, 2] += 1 - sizes.alpha
+    seen = y.copy()
+    seen[:, 2] -= 1
+    return step, seen
+
+
+def _kicks(setting: Setting, modes: _Modes, sizes: StepSizes, messages: str, corrected: bool) -> np.ndarray:
+    """Return what a unit of each independent noise does to (x, z, h): [modes, noises, 3]."""
+    shared = messages == "broadcast"
+    strength = modes.eigenvalue if shared else np.sqrt(2 * setting.max_weight * modes.eigenvalue)
+    dual = np.zeros((len(strength), 3))
+    dual[:, 1] = -sizes.theta * strength
+    dual[:, 0] = sizes.eta * dual[:, 1] if corrected else 0
+    if shared:
+        dual[:, 2] = sizes.alpha
+        return dual[:, None]
+    memory = np.zeros_like(dual)
+    memory[:, 2] = sizes.alpha
+    return np.stack([dual, memory], axis=1)
