@@ -12,6 +12,7 @@ from lessbits.quantizers import make_quantizer
 from lessbits.quantizers.contractions import SignPayload
 from lessbits.quantizers.dither import DitherPayload
 from lessbits.quantizers.rand_k import coprime_strides
+from lessbits.quantizers.subtractive import SubtractivePayload
 from lessbits.randomness import Purpose, Step, draws, make_seed
 
 ROWS = 5
@@ -70,9 +71,15 @@ def dithered(vector, levels, generator):
     """The payload of dithering with s levels, made with NumPy."""
     if not vector.any():
         return DitherPayload(np.zeros(vector.shape, _level_type(levels)), np.float64(0))
-    norm = np.nextafter(np.float32(np.linalg.norm(vector)), np.float32(np.inf)).astype(np.float64)
+    norm = short(np.linalg.norm(vector))
     rounded = np.floor(vector * (levels / norm) + generator.random(vector.shape))
     return DitherPayload(np.clip(rounded, -levels, levels).astype(_level_type(levels)), norm)
+
+
+def short(number):
+    """The next number that has 16 bits as float32."""
+    words = np.array([number], np.float32).view(np.uint32)
+    return ((words & 0xFFFF0000) + 0x10000).astype(np.uint32).view(np.float32).astype(np.float64)[0]
 
 
 def _level_type(levels):
@@ -103,6 +110,7 @@ def made_payloads(dim, kept=1):
             "natural": _natural(vector, generator),
             "ternary": DitherPayload(signs, np.float64(0.5)),
             "sign": SignPayload(signs, np.float64(0.25)),
+            "subtractive:8": SubtractivePayload(*dithered(vector, 8, generator), *made_key(dim)),
             f"rand-{kept}": sparse,
             f"top-{kept}": sparse,
             f"rand-{kept}+natural": _natural(sparse, generator),

@@ -59,7 +59,7 @@ def test_the_first_byte_and_the_ending_are_all_that_short_vectors_pay():
         codec = make_codec(Dither.make(levels), 250)
         payloads = [dithered(generator.normal(size=250), levels, generator) for _ in range(100)]
         excess = [len(codec.encode(each)) - entropy_bytes(each.levels) for each in payloads]
-        assert np.mean(excess) < 4 + 2.2  # the scale, and two bytes
+        assert np.mean(excess) < 2 + 2.2  # the scale, and two bytes
 
 
 def test_ternary_and_signs_cost_what_they_tell():
@@ -77,7 +77,7 @@ def test_never_longer_than_fixed_width_and_a_byte():
         for dim in (1, 3, 100):
             codec, fixed = (make_codec(Dither.make(levels), dim, code) for code in ("entropy", "fixed"))
             assert codec.most_bytes == fixed.body_bytes + 1
-            assert fixed.body_bytes == math.ceil(dim * math.ceil(math.log2(2 * levels + 1)) / 8) + 4
+            assert fixed.body_bytes == math.ceil(dim * math.ceil(math.log2(2 * levels + 1)) / 8) + 2
             for _ in range(10):
                 # Such levels fit no model.
                 drawn = generator.integers(-levels, levels + 1, dim).astype(fixed.level_type)
@@ -88,8 +88,8 @@ def test_nothing_costs_next_to_nothing():
     codec = make_codec(Dither.make(8), DIM)
     zeros = np.zeros(DIM, np.int8)
     assert codec.encode(DitherPayload(zeros, np.float64(0))) == b"\2"
-    assert len(codec.encode(DitherPayload(zeros, np.float64(1)))) == 5
-    for longer in (b"\2\0", b"\1" + bytes(5)):
+    assert len(codec.encode(DitherPayload(zeros, np.float64(1)))) == 3
+    for longer in (b"\2\0", b"\1" + bytes(3)):
         with pytest.raises(WireError, match="a message of zeros has 1 bytes too many"):
             codec.decode(longer)
 

@@ -28,7 +28,9 @@ TABLE = {
     "top-250": (1.0, 250 * (32 + math.log2(250))),
     "scaled-dit-4": (1 / (1 + math.sqrt(250) / 8), 250 * 4 + 32),
     "scaled-rand-50": (1 / 5, 50 * (32 + math.log2(250))),
-    "sign": (1 / 250, 250 + 32),
+    "sign": ((1 - 2**-14) / 250, 250 + 32),
+    "round:10": (1 - (1 + 2**-7) ** 2 * 250 / 400, 250 * 5 + 32),
+    "round:64": (1 - (1 + 2**-7) ** 2 * 250 / (4 * 64**2), 250 * 7 + 32),
 }
 
 
@@ -78,7 +80,7 @@ def test_delta_and_nominal_bits_are_the_formulas(spelling: str) -> None:
     assert contraction.bits(250) == pytest.approx(bits, rel=1e-14)
 
 
-@pytest.mark.parametrize("spelling", ["top-25", "sign"])
+@pytest.mark.parametrize("spelling", ["top-25", "sign", "round:12"])
 def test_a_row_is_compressed_alike_in_any_company_and_decoded_as_sent(spelling: str) -> None:
     check_same_in_any_company(made(spelling), 250)
     check_decoding(made(spelling), 250)
@@ -138,6 +140,15 @@ def test_delta_of_a_scaled_quantizer_holds_for_another_dimension_too() -> None:
     assert contraction.delta(10) == pytest.approx(1 / 2)
     assert contraction.delta(15) == pytest.approx(2 * 0.5 - 0.25 * 3)
     check_contraction(contraction, 15)
+
+
+def test_rounding_errs_by_half_a_level_and_refuses_to_lose_a_vector() -> None:
+    vectors = np.random.default_rng(0).normal(size=(ROWS, 250))
+    payload, decoded = quantize(made("round:20"), vectors, row_draws(ROWS))
+    away = np.abs(np.asarray(decoded) - vectors) / np.asarray(payload.scale)[:, None] * 20
+    assert 0.49 < away.max() <= 0.5 + 1e-9
+    with pytest.raises(InputError, match=r"round:7 may round all of a vector of 250 coordinates to zero.*round:8"):
+        make_quantizer("round:7", 250)
 
 
 @pytest.mark.parametrize("kept", [0, -1])

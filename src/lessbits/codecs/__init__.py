@@ -9,7 +9,7 @@ import numpy as np
 from lessbits.codecs.base import Codec
 from lessbits.codecs.composition import CompositionCodec
 from lessbits.codecs.entropy import EntropyLevels
-from lessbits.codecs.levels import FixedLevels, NaturalCodec
+from lessbits.codecs.levels import FixedLevels, NaturalCodec, SubtractiveCodec
 from lessbits.codecs.values import RandKCodec, RawCodec, TopKCodec, payload_row
 from lessbits.errors import InputError, check_name
 from lessbits.quantizers import (
@@ -19,8 +19,10 @@ from lessbits.quantizers import (
     Exact,
     Natural,
     RandK,
+    Rounding,
     Scaled,
     ScaledSign,
+    SubtractiveDither,
     Ternary,
     TopK,
 )
@@ -69,7 +71,7 @@ def _levels(payload: type, most: int, level_type: str, by_norm: bool, dim: int, 
     return EntropyLevels(payload, most, dim, level_type, dtype, by_norm)
 
 
-def _dither(compressor: Dither, dim: int, code: str, dtype: np.dtype) -> Codec:
+def _dither(compressor: Dither | SubtractiveDither | Rounding, dim: int, code: str, dtype: np.dtype) -> Codec:
     return _levels(DitherPayload, int(compressor.level_count), compressor.level_type, True, dim, code, dtype)
 
 
@@ -82,6 +84,8 @@ def _compose(compressor: Composition, dim: int, code: str, dtype: np.dtype) -> C
 _FACTORIES: dict[type[Compressor], Factory] = {
     Exact: _raw,
     Dither: _dither,
+    SubtractiveDither: lambda compressor, *rest: SubtractiveCodec(_dither(compressor, *rest)),
+    Rounding: _dither,
     Composition: _compose,
     Ternary: lambda compressor, *rest: _levels(DitherPayload, 1, "int8", False, *rest),
     ScaledSign: lambda compressor, *rest: _levels(SignPayload, 1, "int8", False, *rest),

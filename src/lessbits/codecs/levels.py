@@ -3,14 +3,18 @@
 from collections.abc import Hashable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lessbits.codecs.base import Codec, Key
 from lessbits.codecs.packing import pack, packed_bytes, unpack
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
+from lessbits.quantizers.subtractive import SubtractivePayload
+from lessbits.randomness import Draws
 
-SCALE_BYTES = 4
+SCALE_BYTES = 2
 
 
 def shift_levels(levels: Any, most: int, dim: int) -> np.ndarray:
@@ -36,24 +40,26 @@ def unshift_levels(numbers: np.ndarray, most: int, level_type: np.dtype) -> np.n
 
 
 def pack_scale(scale: Any, dtype: np.dtype) -> bytes:
-    """Return a scale as float32, which it is by value in every payload; infinite and NaN too, as a run may diverge."""
+    """Return the first 16 bits of a scale as float32, which are all it has; infinite and NaN too: a run may diverge."""
     scale = np.asarray(scale)
     with np.errstate(over="ignore", invalid="ignore"):
-        packed = scale.astype("<f4").tobytes()
+        packed = scale.astype("<f4").tobytes()[SCALE_BYTES:]
     if scale.dtype != dtype or unpack_scale(packed, dtype).tobytes() != scale.tobytes():
-        raise WireError(f"a payload has the scale {scale} ({scale.dtype}), but scales are float32 values as {dtype}")
+        raise WireError(f"a payload has the scale {scale} ({scale.dtype}), but scales are 16 bits of a float32")
     return packed
 
 
 def unpack_scale(packed: bytes, dtype: np.dtype) -> np.generic:
     """Return a scale in the working precision."""
     if len(packed) != SCALE_BYTES:
-        raise WireError(f"a message ends with {len(packed)} bytes where its scale should be, but that has 4")
+        raise WireError(
+            f"a message ends with {len(packed)} bytes where its scale should be, but that has {SCALE_BYTES}"
+        )
     with np.errstate(invalid="ignore"):
-        scale = np.frombuffer(packed, "<f4").astype(dtype)[0]
+        scale = np.frombuffer(bytes(SCALE_BYTES) + bytes(packed), "<f4").astype(dtype)[0]
         back = np.asarray(scale).astype("<f4").tobytes()
-    if (np.signbit(scale) and not np.isnan(scale)) or back != packed:
-        raise WireError(f"a message has the scale {scale}, but scales are float32 values from 0")
+    if (np.signbit(scale) and not np.isnan(scale)) or back != bytes(SCALE_BYTES) + bytes(packed):
+        raise WireError(f"a message has the scale {scale}, but scales are 16 bits of a float32 from 0")
     return scale
 
 
@@ -117,3 +123,39 @@ class NaturalCodec(Codec):
     def settings(self) -> tuple[Hashable, ...]:
         """The dimension."""
         return (self.dim,)
+
+
+class SubtractiveCodec(Codec):
+    """Levels and scale as those of dithering; the words that ξ comes from are rebuilt by the receiver."""
+
+    def __init__(self, inner: Codec) -> None:
+        """Take the codec for levels and scale."""
+        self.inner = inner
+        self.body_bytes, self.most_bytes = inner.body_bytes, inner.most_bytes
+
+    def keys(self, draws: Draws) -> jax.Array:
+        """The two words of each row."""
+        return jnp.stack([draws.low, draws.high], axis=-1)
+
+    def encode(self, payload: Payload, key: Key = None) -> bytes:
+        """Leave the words out."""
+        if key is None or (payload[2], payload[3]) != tuple(key):
+            raise WireError(
+                "a payload was dithered with other numbers than its key: the key belongs to another message"
+            )
+        return self.inner.encode(payload[:2])
+
+    def decode(self, body: bytes, key: Key = None) -> Payload:
+        """Put the words back."""
+        if key is None:
+            raise WireError("subtractive dithering needs the row of `keys` that belongs to the message")
+        return SubtractivePayload(*self.inner.decode(body), *key)
+
+    def length_model(self) -> Any:
+        """As dithering's."""
+        return self.inner.length_model()
+
+    @property
+    def settings(self) -> tuple[Hashable, ...]:
+        """Those of the levels."""
+        return self.inner.settings

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from lessbits.errors import InputError
 from lessbits.quantizers.base import Compressor, Contraction, Quantizer
 from lessbits.quantizers.composition import Composition
-from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
+from lessbits.quantizers.contractions import Rounding, Scaled, ScaledSign, TopK
 from lessbits.quantizers.dither import Dither
 from lessbits.quantizers.exact import Exact
 from lessbits.quantizers.natural import Natural
 from lessbits.quantizers.rand_k import RandK
+from lessbits.quantizers.subtractive import SubtractiveDither
 from lessbits.quantizers.ternary import Ternary
 
 __all__ = [
@@ -23,14 +24,17 @@ __all__ = [
     "Natural",
     "Quantizer",
     "RandK",
+    "Rounding",
     "Scaled",
     "ScaledSign",
+    "SubtractiveDither",
     "Ternary",
     "TopK",
     "make_quantizer",
     "register_quantizer",
 ]
 
+_KEYED = (Composition, RandK, SubtractiveDither)  # draw from the stream that a composition's codec uses already
 # Spellings without a number, and spellings NAME-K or NAME:K with one.
 _PLAIN: dict[str, Callable[[], Compressor]] = {
     "exact": Exact,
@@ -42,6 +46,8 @@ _NUMBERED: dict[str, Callable[[int], Compressor]] = {
     "rand-": RandK.make,
     "dit-": lambda k: Dither.make(_levels(k)),
     "dither:": Dither.make,
+    "subtractive:": SubtractiveDither.make,
+    "round:": Rounding.make,
     "top-": TopK.make,
 }
 
@@ -57,8 +63,8 @@ def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
 def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
     """Read the spelling of a compressor for vectors of dimension `dim`, or check one that is made already.
 
-    Unbiased: `exact`, `rand-50`, `dit-4`, `dither:12`, `ternary`, `natural`, `rand-50+dit-4`. Biased: `top-10`, `sign`,
-    `scaled-dit-4`.
+    Unbiased: `exact`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`, `rand-50+dit-4`. Biased:
+    `top-10`, `sign`, `round:12`, `scaled-dit-4`.
 
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237
@@ -77,7 +83,7 @@ def _read(spelling: str, dim: int) -> Compressor:
         return Scaled.make(inner, dim)
     if "+" in spelling:
         first, second = (_read(part, dim) for part in spelling.split("+", 1))
-        if not isinstance(first, RandK) or not isinstance(second, Quantizer) or isinstance(second, Composition | RandK):
+        if not isinstance(first, RandK) or not isinstance(second, Quantizer) or isinstance(second, _KEYED):
             raise InputError(f"{spelling!r} is no composition: write rand-K+QUANTIZER, such as rand-50+dit-4")
         return Composition(first, second)
     if spelling in _PLAIN:

@@ -5,10 +5,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
 from lessbits.summation import squared_norms
 
+SCALE_SLACK = 2.0**-7  # scales travel as the first 16 bits of a float32, rounded up: by less than this share
 FLOAT_BITS = 32  # the paper's b, for nominal bit counts
 TRIED_ROWS, TRIED_NUMBERS = 64, 2**20  # vectors that a quantizer is tried on, and numbers in them, about
 SMALLEST_SCALE = 1e-34  # norms from 1e-30 to 1e30 are promised; the largest entry may be √d times smaller
@@ -78,14 +80,18 @@ class Contraction(Compressor):
         """Return the contraction factor δ in (0, 1] for vectors of this dimension."""
 
 
-def float32_up(norms: jax.Array) -> jax.Array:
-    """Round up to a float32 value, in the type given: what travels is what both ends use, and no level exceeds s.
+def short_scale(norms: jax.Array) -> jax.Array:
+    """Round up to the first 16 bits of a float32, in the type given: what travels is what both ends use.
 
-    A scale below 1e-34 becomes zero: differences that small mean that the run has converged.
+    Up, so that no level exceeds s; by less than `SCALE_SLACK`. A scale below 1e-34 becomes zero: differences that small
+    mean that the run has converged.
     """
     rounded = norms.astype(jnp.float32)
     raised = jnp.where(rounded < norms, jnp.nextafter(rounded, jnp.float32(jnp.inf)), rounded)
-    return jnp.where(norms < SMALLEST_SCALE, 0, raised).astype(norms.dtype)
+    words = lax.bitcast_convert_type(raised, jnp.uint32)
+    short = lax.bitcast_convert_type((words + jnp.uint32(0xFFFF)) & jnp.uint32(0xFFFF0000), jnp.float32)
+    short = jnp.where(jnp.isnan(raised), jnp.float32(jnp.nan), short)
+    return jnp.where(norms < SMALLEST_SCALE, 0, short).astype(norms.dtype)
 
 
 def norms(vectors: jax.Array) -> jax.Array:

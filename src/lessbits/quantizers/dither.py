@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from lessbits.errors import InputError
 from lessbits.pytrees import pytree, static
-from lessbits.quantizers.base import FLOAT_BITS, Quantizer, float32_up, norms
+from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Quantizer, norms, short_scale
 from lessbits.randomness import Draws
 
 MOST_LEVELS = 2**23 - 1  # float32 holds every level exactly
@@ -18,7 +18,7 @@ class DitherPayload(NamedTuple):
     """Integer levels -s … s of each coordinate, and the scale that level s stands for."""
 
     levels: jax.Array  # int8, int16 or int32 [rows, dim]
-    scale: jax.Array  # [rows], a float32 value in the working precision
+    scale: jax.Array  # [rows], 16 bits of a float32 in the working precision
 
 
 def round_to_levels(
@@ -80,7 +80,7 @@ class Dither(Quantizer):
 
     def measure(self, vectors: jax.Array) -> jax.Array:
         """The norm of each vector, as it travels."""
-        return float32_up(norms(vectors))
+        return short_scale(norms(vectors))
 
     def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> DitherPayload:
         """Round s·x/‖x‖ at random to an integer."""
@@ -91,8 +91,14 @@ class Dither(Quantizer):
         return from_levels(payload, self.level_count)
 
     def omega(self, dim: int) -> float:
-        """min(d/s², √d/s)."""
-        return min(dim / self.level_count**2, math.sqrt(dim) / self.level_count)
+        """min(d/s², √d/s), and a little more than √d/s from 128 on.
+
+        The scale is the norm times 1 + ε, ε < 2^-7. With Δ = scale/s a coordinate has the variance f(1-f)Δ² with f the
+        fractional part of |x|/Δ: at most Δ²/4, which in all is below d/s², and at most |x|Δ - x², in all
+        (1+ε)√d/s - 1.
+        """
+        ratio = math.sqrt(dim) / self.level_count
+        return min(ratio**2, max(ratio, (1 + SCALE_SLACK) * ratio - 1))
 
     def bits(self, dim: int) -> float:
         """d·k + b bits, with k = 1 + log2 s rounded up."""
