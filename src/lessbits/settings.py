@@ -90,7 +90,8 @@ class Settings(BaseModel):
     quantizer: str | None = _setting(
         None,
         "Method",
-        "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, or rand-K+dit-K; for choco also top-K, sign, round:S, scaled-dit-K",
+        "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, or rand-K+dit-K; for choco also top-K, sign, "
+        "round:S, scaled-dit-K",
         "dit-4, or exact for methods that send vectors as they are",
     )
     stepsizes: Literal["theory", "practical"] = _setting(

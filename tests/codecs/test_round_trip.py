@@ -79,8 +79,8 @@ def test_payloads_of_another_kind_are_refused():
         make_codec(TopK.make(2), 4).encode(np.array([1.0, 2, 0, 3]))
     with pytest.raises(WireError, match="another message"):
         make_codec(RandK.make(1), 4).encode(np.array([1.0, 2, 0, 3]), np.array([1, 0], np.uint32))
+    payload = SubtractivePayload(levels, np.float64(1), np.uint32(1), np.uint32(2))
     with pytest.raises(WireError, match="another message"):
-        payload = SubtractivePayload(levels, np.float64(1), np.uint32(1), np.uint32(2))
         make_codec(SubtractiveDither.make(4), 2).encode(payload, np.array([1, 3], np.uint32))
     with pytest.raises(InputError, match="not sent"):
         make_codec(RandK.make(1), 4).encode(np.zeros(4))

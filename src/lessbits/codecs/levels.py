@@ -140,9 +140,7 @@ class SubtractiveCodec(Codec):
     def encode(self, payload: Payload, key: Key = None) -> bytes:
         """Leave the words out."""
         if key is None or (payload[2], payload[3]) != tuple(key):
-            raise WireError(
-                "a payload was dithered with other numbers than its key: the key belongs to another message"
-            )
+            raise WireError("a payload was dithered with other numbers: the key belongs to another message")
         return self.inner.encode(payload[:2])
 
     def decode(self, body: bytes, key: Key = None) -> Payload:

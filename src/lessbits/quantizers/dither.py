@@ -39,7 +39,12 @@ def round_to_levels(
 
 def from_levels(payload: DitherPayload, level_count: float | jax.Array) -> jax.Array:
     """(scale / s) · levels."""
-    return payload.levels.astype(payload.scale.dtype) * (payload.scale / level_count)[:, None]
+    return payload.levels.astype(payload.scale.dtype) * level_unit(payload.scale, level_count)[:, None]
+
+
+def level_unit(scale: jax.Array, level_count: float | jax.Array) -> jax.Array:
+    """Δ = scale/s, with the same bits in any program: of a division by a scalar a compiler may make a product."""
+    return scale * (1 / jnp.asarray(level_count, scale.dtype))
 
 
 @pytree

@@ -6,7 +6,7 @@ import jax
 
 from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import SCALE_SLACK, Quantizer, norms, short_scale
-from lessbits.quantizers.dither import Dither, round_to_levels
+from lessbits.quantizers.dither import Dither, level_unit, round_to_levels
 from lessbits.randomness import Draws
 
 
@@ -24,10 +24,10 @@ class SubtractiveDither(Quantizer):
     """Q(x) = Δ(⌊x/Δ + ξ⌋ + ½ - ξ) with Δ = ‖x‖/s and ξ uniform in [0, 1)^d.
 
     Whatever t = x/Δ is, ⌊t + ξ⌋ + ½ - ξ - t = ½ - ((t + ξ) mod 1) is uniform between -½ and ½: the error has mean zero
-    and variance Δ²/12 in each coordinate, and does not depend on x at all. So ω = d/(12s²), up to (1+2^-7)² as the scale
-    is rounded up. Dithering that is not subtracted has f(1-f)Δ², with f the fractional part of t: twice as much on
-    average over f, for the same levels and thus the same bits. With few levels (Δ above some 3 standard deviations of
-    the coordinates) that is less, as coordinates near zero then hardly err, and `dit-k` is better.
+    and variance Δ²/12 in each coordinate, and does not depend on x at all. So ω = d/(12s²), times up to (1+2^-7)² as
+    the scale is rounded up. Dithering that is not subtracted has f(1-f)Δ², with f the fractional part of t: twice as
+    much on average over f, for the same levels and thus the same bits. With few levels (Δ above some 3 standard
+    deviations of the coordinates) that is less, as coordinates near zero then hardly err, and `dit-k` is better.
     """
 
     level_count: float  # s, traced
@@ -61,7 +61,7 @@ class SubtractiveDither(Quantizer):
         """Add ½ - ξ to the levels, ξ drawn anew."""
         kind = payload.scale.dtype
         dither = Draws(payload.low, payload.high).uniform(payload.levels.shape[-1], kind)
-        return (payload.levels.astype(kind) + (0.5 - dither)) * (payload.scale / self.level_count)[:, None]
+        return (payload.levels.astype(kind) + (0.5 - dither)) * level_unit(payload.scale, self.level_count)[:, None]
 
     def omega(self, dim: int) -> float:
         """(1+2^-7)²·d/(12s²)."""
