@@ -91,7 +91,7 @@ class Settings(BaseModel):
         None,
         "Method",
         "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, or rand-K+dit-K; for choco also top-K, sign, "
-        "round:S, scaled-dit-K",
+        "grid:F, scaled-dit-K",
         "dit-4, or exact for methods that send vectors as they are",
     )
     stepsizes: Literal["theory", "practical"] = _setting(

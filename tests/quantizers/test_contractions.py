@@ -17,7 +17,7 @@ from quantizer_checks import (
 )
 
 from lessbits.errors import InputError
-from lessbits.quantizers import Contraction, Quantizer, Scaled, TopK, make_quantizer
+from lessbits.quantizers import Contraction, Grid, Quantizer, Scaled, TopK, make_quantizer
 
 ROWS = 500
 
@@ -29,8 +29,8 @@ TABLE = {
     "scaled-dit-4": (1 / (1 + math.sqrt(250) / 8), 250 * 4 + 32),
     "scaled-rand-50": (1 / 5, 50 * (32 + math.log2(250))),
     "sign": ((1 - 2**-14) / 250, 250 + 32),
-    "round:10": (1 - (1 + 2**-7) ** 2 * 250 / 400, 250 * 5 + 32),
-    "round:64": (1 - (1 + 2**-7) ** 2 * 250 / (4 * 64**2), 250 * 7 + 32),
+    "grid:1": (1 - (1 + 2**-7) ** 2 / 4, 250 * 5 + 32),
+    "grid:64": (1 - (1 + 2**-7) ** 2 / (4 * 64**2), 250 * 11 + 32),
 }
 
 
@@ -80,7 +80,7 @@ def test_delta_and_nominal_bits_are_the_formulas(spelling: str) -> None:
     assert contraction.bits(250) == pytest.approx(bits, rel=1e-14)
 
 
-@pytest.mark.parametrize("spelling", ["top-25", "sign", "round:12"])
+@pytest.mark.parametrize("spelling", ["top-25", "sign", "grid:3"])
 def test_a_row_is_compressed_alike_in_any_company_and_decoded_as_sent(spelling: str) -> None:
     check_same_in_any_company(made(spelling), 250)
     check_decoding(made(spelling), 250)
@@ -142,13 +142,18 @@ def test_delta_of_a_scaled_quantizer_holds_for_another_dimension_too() -> None:
     check_contraction(contraction, 15)
 
 
-def test_rounding_errs_by_half_a_level_and_refuses_to_lose_a_vector() -> None:
+def test_a_grid_errs_by_half_its_spacing() -> None:
     vectors = np.random.default_rng(0).normal(size=(ROWS, 250))
-    payload, decoded = quantize(made("round:20"), vectors, row_draws(ROWS))
-    away = np.abs(np.asarray(decoded) - vectors) / np.asarray(payload.scale)[:, None] * 20
-    assert 0.49 < away.max() <= 0.5 + 1e-9
-    with pytest.raises(InputError, match=r"round:7 may round all of a vector of 250 coordinates to zero.*round:8"):
-        make_quantizer("round:7", 250)
+    payload, decoded = quantize(made("grid:3"), vectors, row_draws(ROWS))
+    spacing = np.asarray(payload.spacing)
+    assert spacing == pytest.approx(np.linalg.norm(vectors, axis=1) / np.sqrt(250) / 3, rel=2**-7)
+    assert 0.49 < (np.abs(np.asarray(decoded) - vectors) / spacing[:, None]).max() <= 0.5 + 1e-9
+
+
+@pytest.mark.parametrize("fineness", [0, -1, 2.5, 2**23])
+def test_a_grid_refuses_what_is_no_fineness(fineness: float) -> None:
+    with pytest.raises(InputError, match="whole number from 1"):
+        Grid.make(fineness)
 
 
 @pytest.mark.parametrize("kept", [0, -1])

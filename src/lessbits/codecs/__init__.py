@@ -17,9 +17,9 @@ from lessbits.quantizers import (
     Compressor,
     Dither,
     Exact,
+    Grid,
     Natural,
     RandK,
-    Rounding,
     Scaled,
     ScaledSign,
     SubtractiveDither,
@@ -28,6 +28,7 @@ from lessbits.quantizers import (
 )
 from lessbits.quantizers.contractions import SignPayload
 from lessbits.quantizers.dither import DitherPayload
+from lessbits.quantizers.grid import MOST_LEVEL, GridPayload
 
 __all__ = ["Codec", "make_codec", "register_codec"]
 
@@ -65,14 +66,15 @@ def _raw(compressor: Compressor, dim: int, code: str, dtype: np.dtype) -> Codec:
     return RawCodec(payload_row(compressor, dim, dtype))
 
 
-def _levels(payload: type, most: int, level_type: str, by_norm: bool, dim: int, code: str, dtype: np.dtype) -> Codec:
+def _levels(payload: type, most: int, level_type: str, laws: str, dim: int, code: str, dtype: np.dtype) -> Codec:
     if code == "fixed":
         return FixedLevels(payload, most, dim, level_type, dtype)
-    return EntropyLevels(payload, most, dim, level_type, dtype, by_norm)
+    return EntropyLevels(payload, most, dim, level_type, dtype, laws)
 
 
-def _dither(compressor: Dither | SubtractiveDither | Rounding, dim: int, code: str, dtype: np.dtype) -> Codec:
-    return _levels(DitherPayload, int(compressor.level_count), compressor.level_type, True, dim, code, dtype)
+def _dither(compressor: Dither | SubtractiveDither, dim: int, code: str, dtype: np.dtype) -> Codec:
+    laws = "norm" if compressor.level_count > 1 else "signs"
+    return _levels(DitherPayload, int(compressor.level_count), compressor.level_type, laws, dim, code, dtype)
 
 
 def _compose(compressor: Composition, dim: int, code: str, dtype: np.dtype) -> Codec:
@@ -85,10 +87,10 @@ _FACTORIES: dict[type[Compressor], Factory] = {
     Exact: _raw,
     Dither: _dither,
     SubtractiveDither: lambda compressor, *rest: SubtractiveCodec(_dither(compressor, *rest)),
-    Rounding: _dither,
+    Grid: lambda compressor, *rest: _levels(GridPayload, MOST_LEVEL, "int32", "widths", *rest),
     Composition: _compose,
-    Ternary: lambda compressor, *rest: _levels(DitherPayload, 1, "int8", False, *rest),
-    ScaledSign: lambda compressor, *rest: _levels(SignPayload, 1, "int8", False, *rest),
+    Ternary: lambda compressor, *rest: _levels(DitherPayload, 1, "int8", "signs", *rest),
+    ScaledSign: lambda compressor, *rest: _levels(SignPayload, 1, "int8", "signs", *rest),
     Natural: lambda compressor, dim, code, dtype: NaturalCodec(dim),
     RandK: lambda compressor, dim, code, dtype: RandKCodec(dim, int(compressor.kept), dtype),
     TopK: lambda compressor, dim, code, dtype: TopKCodec(dim, compressor.kept, dtype),

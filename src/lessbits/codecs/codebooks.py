@@ -19,6 +19,7 @@ MOST_MODELS = 253
 # Laws of coordinates that are not zero: one magnitude, generalized Gaussians (8 is nearly uniform, 2 Gaussian,
 # 1 Laplace), and Student's t, whose width is not known from the norm, as a few coordinates make up most of that.
 SHAPES = (math.inf, 8.0, 2.0, 1.4, 1.0, 0.7, 0.5)
+WIDE_SHAPES = (2.0, 1.0, 0.6)
 FREEDOMS = (1.0, 1.25, 1.5, 2.0, 3.0)
 MOST_OCTAVES = 22  # steps of π; by factors of 2 up to d = 2 million
 
@@ -90,6 +91,16 @@ def norm_codebook(most: int, dim: int) -> Codebook:
     moments = level_moments(laws, most, features)
     heavy = np.array([freedom > 0 for _, freedom, _, _ in laws])
     return Codebook(most, fit_models(moments, _bucket_features(most), _sizes(most), heavy))
+
+
+@lru_cache(maxsize=1)
+def width_codebook(most: int) -> Codebook:
+    """Models for levels of any size: Gaussian, Laplace and heavier, with widths of 1/64 and more in steps of 2^(1/3)."""
+    widths = 2.0 ** (np.arange(MOST_MODELS // len(WIDE_SHAPES)) / 3 - 6)
+    laws = [(shape, 0.0, 1.0, width) for width in widths for shape in WIDE_SHAPES]
+    moments = level_moments(laws, most, features)
+    light = np.zeros(len(laws), bool)
+    return Codebook(most, fit_models(moments, _bucket_features(most), _sizes(most), light))
 
 
 @lru_cache(maxsize=1)

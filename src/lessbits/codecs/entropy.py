@@ -1,5 +1,6 @@
 """Levels in about as many bits as they tell: a range coder with one of the models that both ends know."""
 
+import math
 from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 
 from lessbits.codecs.base import Codec, Key
 from lessbits.codecs.buckets import FIRST_SHARED, buckets, symbols_of
-from lessbits.codecs.codebooks import Codebook, norm_codebook, sign_codebook
+from lessbits.codecs.codebooks import Codebook, norm_codebook, sign_codebook, width_codebook
 from lessbits.codecs.lengths import LevelLengths
 from lessbits.codecs.levels import SCALE_BYTES, FixedLevels, pack_scale, unpack_scale
 from lessbits.codecs.range_coding import (
@@ -34,13 +35,12 @@ class EntropyLevels(Codec):
 
     body_bytes = None
 
-    def __init__(
-        self, make_payload: type, most: int, dim: int, level_type: Any, dtype: np.dtype, by_norm: bool
-    ) -> None:
+    def __init__(self, make_payload: type, most: int, dim: int, level_type: Any, dtype: np.dtype, laws: str) -> None:
+        """Take the laws that levels may have: of a known `norm`, of all `widths`, or `signs` alone."""
         self.fixed = FixedLevels(make_payload, most, dim, level_type, dtype)
         self.make_payload, self.most, self.dim = make_payload, most, dim
         self.most_bytes = self.fixed.body_bytes + 1
-        self.shaped = by_norm and most > 1
+        self.laws = laws
         self.last = len(buckets(most).starts) - 1  # symbols are -last … last, sent from 0 on
         # Models are made when first used, and not again: a run meets few of them.
         self.model = lru_cache(maxsize=64)(self._model)
@@ -48,7 +48,9 @@ class EntropyLevels(Codec):
     @property
     def codebook(self) -> Codebook:
         """The models; made once for all codecs alike."""
-        return norm_codebook(self.most, self.dim) if self.shaped else sign_codebook()
+        if self.laws == "norm":
+            return norm_codebook(self.most, self.dim)
+        return width_codebook(self.most) if self.laws == "widths" else sign_codebook()
 
     def encode(self, payload: Payload, key: Key = None) -> bytes:
         """Choose the model that promises the shortest code."""
@@ -91,12 +93,14 @@ class EntropyLevels(Codec):
 
     def length_model(self) -> LevelLengths:
         """The models' lengths."""
-        return LevelLengths.of(self.codebook, self.dim, 4 if self.shaped else 1, 1 + SCALE_BYTES, self.most_bytes)
+        columns = 1 if self.laws == "signs" else 4
+        norm = self.most * (math.sqrt(self.dim) if self.laws == "widths" else 1)
+        return LevelLengths.of(self.codebook, self.dim, norm, columns, 1 + SCALE_BYTES, self.most_bytes)
 
     @property
     def settings(self) -> tuple[Hashable, ...]:
         """Those of a fixed width, and which models."""
-        return *self.fixed.settings, self.shaped
+        return *self.fixed.settings, self.laws
 
     def agreement(self) -> bytes:
         """The settings, every model, and how the coder uses one."""

@@ -48,11 +48,11 @@ class LevelLengths:
     whole: tuple[bool, ...] = static()  # whether the sum of each feature fits a whole number
 
     @classmethod
-    def of(cls, codebook: Codebook, dim: int, columns: int, smallest: int, largest: int) -> "LevelLengths":
-        """Take the models, the dimension, and how many of the features they use."""
-        # Σ|l| ≤ √d·‖l‖ and Σl² = ‖l‖², where ‖l‖ ≤ s + √d; the others are sums of d terms.
-        root, most = math.sqrt(dim), codebook.most
-        bounds = (dim, root * (most + root), (most + root) ** 2, dim * codebook.statistics[-1, 3])
+    def of(cls, codebook: Codebook, dim: int, norm: float, columns: int, smallest: int, largest: int) -> "LevelLengths":
+        """Take the models, the dimension, the norm of levels but for rounding, and how many features are used."""
+        # Σ|l| ≤ √d·‖l‖ and Σl² = ‖l‖², where ‖l‖ is at most the norm and √d; the others are sums of d terms.
+        root = math.sqrt(dim)
+        bounds = (dim, root * (norm + root), (norm + root) ** 2, dim * codebook.statistics[-1, 3])
         return cls(
             jnp.asarray(codebook.rates[:, :columns] / math.log(2), jnp.float32),
             jnp.asarray(dim * codebook.normalizers / math.log(2), jnp.float32),

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from lessbits.errors import InputError
 from lessbits.quantizers.base import Compressor, Contraction, Quantizer
 from lessbits.quantizers.composition import Composition
-from lessbits.quantizers.contractions import Rounding, Scaled, ScaledSign, TopK
+from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
 from lessbits.quantizers.dither import Dither
 from lessbits.quantizers.exact import Exact
+from lessbits.quantizers.grid import Grid
 from lessbits.quantizers.natural import Natural
 from lessbits.quantizers.rand_k import RandK
 from lessbits.quantizers.subtractive import SubtractiveDither
@@ -21,10 +22,10 @@ __all__ = [
     "Contraction",
     "Dither",
     "Exact",
+    "Grid",
     "Natural",
     "Quantizer",
     "RandK",
-    "Rounding",
     "Scaled",
     "ScaledSign",
     "SubtractiveDither",
@@ -47,7 +48,7 @@ _NUMBERED: dict[str, Callable[[int], Compressor]] = {
     "dit-": lambda k: Dither.make(_levels(k)),
     "dither:": Dither.make,
     "subtractive:": SubtractiveDither.make,
-    "round:": Rounding.make,
+    "grid:": Grid.make,
     "top-": TopK.make,
 }
 
@@ -64,7 +65,7 @@ def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
     """Read the spelling of a compressor for vectors of dimension `dim`, or check one that is made already.
 
     Unbiased: `exact`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`, `rand-50+dit-4`. Biased:
-    `top-10`, `sign`, `round:12`, `scaled-dit-4`.
+    `top-10`, `sign`, `grid:10`, `scaled-dit-4`.
 
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237

@@ -1,4 +1,4 @@
-"""Biased compressors, for the methods that take them: top-k, a scaled-down quantizer, scaled sign, rounding."""
+"""Biased compressors, for the methods that take them: top-k, a scaled-down quantizer, scaled sign."""
 
 import math
 from typing import NamedTuple
@@ -8,8 +8,7 @@ import jax.numpy as jnp
 
 from lessbits.errors import InputError
 from lessbits.pytrees import pytree, static
-from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Contraction, Payload, Quantizer, norms, short_scale
-from lessbits.quantizers.dither import Dither, DitherPayload, from_levels
+from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Contraction, Payload, Quantizer, short_scale
 from lessbits.randomness import Draws
 from lessbits.summation import sum_pairwise
 
@@ -135,57 +134,3 @@ class ScaledSign(Contraction):
     def bits(self, dim: int) -> float:
         """d + b bits."""
         return float(dim + FLOAT_BITS)
-
-
-@pytree
-class Rounding(Contraction):
-    """Round each coordinate to the nearest of s levels of the vector's norm: half the error of dithering, but biased.
-
-    An error is at most half a level, and at most the coordinate itself. Coordinates of half a level are the worst, so
-    that 1 - δ = d/(4s²), where s > √d/2; with fewer levels a vector may be lost altogether.
-    """
-
-    level_count: float  # s, traced
-    level_type: str = static(default="int8")
-
-    @classmethod
-    def make(cls, level_count: int) -> "Rounding":
-        """Check s and pick the smallest integer type that holds -s … s."""
-        dither = Dither.make(level_count)
-        return cls(dither.level_count, dither.level_type)
-
-    @property
-    def name(self) -> str:
-        """The spelling that `make_quantizer` reads."""
-        return f"round:{int(self.level_count)}"
-
-    def check(self, dim: int) -> None:
-        """s must be an integer that the type of the levels holds, and above √d/2."""
-        Dither(self.level_count, self.level_type).check(dim)
-        if self.delta(dim) <= 0:
-            least = math.floor((1 + SCALE_SLACK) * math.sqrt(dim) / 2) + 1
-            raise InputError(
-                f"{self.name} may round all of a vector of {dim} coordinates to zero: take at least round:{least}"
-            )
-
-    def measure(self, vectors: jax.Array) -> jax.Array:
-        """The norm of each vector, as it travels."""
-        return short_scale(norms(vectors))
-
-    def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> DitherPayload:
-        """Round s·x/‖x‖ to the nearest integer."""
-        levels_per_unit = jnp.where(measure > 0, self.level_count / measure, 0)[:, None]
-        levels = jnp.clip(jnp.rint(vectors * levels_per_unit), -self.level_count, self.level_count)
-        return DitherPayload(levels.astype(self.level_type), measure)
-
-    def decode(self, payload: DitherPayload) -> jax.Array:
-        """(scale / s) · levels."""
-        return from_levels(payload, self.level_count)
-
-    def delta(self, dim: int) -> float:
-        """1 - (1+ε)²d/(4s²)."""
-        return 1 - (1 + SCALE_SLACK) ** 2 * dim / (4 * self.level_count**2)
-
-    def bits(self, dim: int) -> float:
-        """As dithering's."""
-        return Dither(self.level_count, self.level_type).bits(dim)
