@@ -326,7 +326,7 @@ def test_without_arguments_it_shows_the_commands(command):
 
 
 def test_help_names_every_setting_with_its_default(command, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("COLUMNS", "300")
     out = command("run", "--help").out
     for name, field in Settings.model_fields.items():
         assert f"--{name.replace('_', '-')} " in out

@@ -69,8 +69,8 @@ class Settings(BaseModel):
     method: str = _setting(
         "primal-dual",
         "Method",
-        "primal-dual (Algorithm 1 of the paper), or a competitor: dgd, qdgd, choco, extra, gradient-tracking, "
-        "gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, msda",
+        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), or a competitor: dgd, qdgd, choco, "
+        "extra, gradient-tracking, gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, msda",
     )
     option: str | None = _setting(
         None,
@@ -90,9 +90,9 @@ class Settings(BaseModel):
     quantizer: str | None = _setting(
         None,
         "Method",
-        "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, or rand-K+dit-K; for choco also top-K, sign, "
-        "grid:F, scaled-dit-K",
-        "dit-4, or exact for methods that send vectors as they are",
+        "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, or rand-K+dit-K; for choco and tree also "
+        "grid:F, top-K, sign, scaled-dit-K",
+        "dit-4; grid:10 for tree; exact for methods that send vectors as they are",
     )
     stepsizes: Literal["theory", "practical"] = _setting(
         "theory",

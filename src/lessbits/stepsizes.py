@@ -98,7 +98,7 @@ def choices(
             f"quantizer is {shown!r}, but {name} sends vectors as they are: leave it out, or choose one of "
             f"primal-dual, {compressed}"
         )
-    return option or kind.options[0], None, quantizer or ("dit-4" if kind.compresses else "exact")
+    return option or kind.options[0], None, quantizer or (kind.usual_quantizer if kind.compresses else "exact")
 
 
 def primal_dual(

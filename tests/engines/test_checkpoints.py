@@ -73,12 +73,15 @@ def test_float32_runs_keep_what_rounding_took(in_float32, tmp_path):
     same(resumed, whole)
 
 
-@pytest.mark.parametrize("name", ["choco", "edge"])
+@pytest.mark.parametrize("name", ["choco", "edge", "tree"])
 def test_engines_and_numbers_of_ranks_read_each_others(name, tmp_path):
     problem = Consensus.random(NODES, DIM)
     method = make_method("choco", problem, RING, "dit-3", gamma=0.2)
     if name == "edge":  # whose memories have a row a link
         method = make_method("primal-dual", problem, RING, "dit-3", messages="edge")
+    if name == "tree":  # whose root alone holds some arrays
+        problem = LeastSquares.random(NODES, DIM, condition=30.0)
+        method = make_method("tree", problem, RING, "grid:1")
     whole = simulate(problem, RING, method, 60, record_every=10, encode=True)
     run_on(2, problem, RING, method, 20, record_every=10, checkpoints=Checkpoints(tmp_path / "a", every=20))
     go_on = Checkpoints(tmp_path / "a", every=20, resume=True)

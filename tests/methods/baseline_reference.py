@@ -96,7 +96,7 @@ def exactly(k, rows):
 @jax.jit
 def _exchange(method, step, state, problem, local):
     state, outbox, _ = method.send(step, state, problem, local)
-    inbox = tuple(Message(take_rows(message.payload, local.neighbor), True) for message in outbox)
+    inbox = tuple(Message(take_rows(message.payload, local.neighbor), True, message.awaited) for message in outbox)
     return method.receive(step, state, outbox, inbox, local)
 
 
@@ -213,6 +213,45 @@ def diana(laplacian, gradient, x, eta, alpha=1.0, quantize=exactly):
         yield x
         x = np.tile(point, (len(x), 1))
         yield x
+
+
+def tree(laplacian, gradient, x, eta, parent, convexity, learns, quantize=exactly):
+    """Sums up a tree, BFGS at the root with a dense matrix, and its message down; all pairs fit here."""
+    nodes, dim = x.shape
+    depth = np.zeros(nodes, int)
+    for node in range(nodes):
+        above = parent[node]
+        while above >= 0:
+            depth[node], above = depth[node] + 1, parent[above]
+    root, height = int(np.argmin(depth)), depth.max()
+    told, pairs, last, k = np.zeros_like(x), [], None, 0
+    while True:
+        own = gradient(k, x) - convexity * x
+        for turn in range(height, 0, -1):
+            sums = own + np.stack([told[parent == node].sum(0) for node in range(nodes)])
+            sent = quantize(k, sums - told)
+            told = np.where((depth == turn)[:, None], told + sent, told)
+            yield x
+            k += 1
+        total = own[root] + told[parent == root].sum(0)
+        mean = total / nodes + convexity * x[root]
+        if last is not None and learns:
+            pairs.append((x[root] - last[0], mean - last[1]))
+        last = x[root].copy(), mean
+        inverse = eta * np.eye(dim)
+        if pairs:
+            step, change = pairs[-1]
+            inverse = (step @ change) / (change @ change) * np.eye(dim)
+        for step, change in pairs:
+            project = np.eye(dim) - np.outer(step, change) / (step @ change)
+            inverse = project @ inverse @ project.T + np.outer(step, step) / (step @ change)
+        goal = x[root] - inverse @ mean
+        moved = quantize(k, np.tile(goal - x[root], (nodes, 1)))[root]
+        before = x
+        for turn in range(1, height + 1):
+            x = np.where((depth <= turn)[:, None], before[root] + moved, before)
+            yield x
+            k += 1
 
 
 def ssda(laplacian, gradient, x, theta, momentum):

@@ -38,6 +38,7 @@ def logistic():
 PROBLEMS = {"ridge": RIDGE, "logistic": logistic()}
 # Step sizes are the suggested ones, but where those are very small.
 LINEAR = {
+    "tree": {},
     "extra": {},
     "gradient-tracking": {},
     "gradient-tracking-atc": {},
@@ -63,7 +64,7 @@ def network_of(name):
 
 
 def make(name, problem, option=None, **sizes):
-    quantizer = "dit-2" if BASELINES[name].compresses else None
+    quantizer = "grid:2" if name == "tree" else "dit-2" if BASELINES[name].compresses else None
     return make_method(name, problem, network_of(name), quantizer, option, batch_size=BATCH, **sizes)
 
 
@@ -82,7 +83,7 @@ def test_an_exact_method_goes_straight_to_the_solution_and_stays_there(name, pro
     assert trace.converged, trace.message
     first, second = slopes(trace["error"])
     assert first < 0
-    assert 0.5 < second / first < 2
+    assert 0.5 < second / first < (10 if name == "tree" else 2)  # which learns the curvature, and gets faster
     further = simulate(problem, network, method, 2 * int(trace["iteration"][-1]) + 100)
     assert further["error"][-50:].max() < 1e-24
 

@@ -95,7 +95,7 @@ def norm_codebook(most: int, dim: int) -> Codebook:
 
 @lru_cache(maxsize=1)
 def width_codebook(most: int) -> Codebook:
-    """Models for levels of any size: Gaussian, Laplace and heavier, with widths of 1/64 and more in steps of 2^(1/3)."""
+    """Models for levels of any size: Gaussian, Laplace and heavier, with widths from 1/64 in steps of 2^(1/3)."""
     widths = 2.0 ** (np.arange(MOST_MODELS // len(WIDE_SHAPES)) / 3 - 6)
     laws = [(shape, 0.0, 1.0, width) for width in widths for shape in WIDE_SHAPES]
     moments = level_moments(laws, most, features)

@@ -111,23 +111,21 @@ class Arena:
 
     def _arrived(self, message: Message) -> Message:
         source = self.reverse if message.per_link else self.local.neighbor
-        active = None if message.active is None else message.active[source]
+        active = None if message.active is None else message.active[self.reverse]
         return Message(take_rows(message.payload, source), True, active)
 
     def _sent(self, message: Message) -> jax.Array:
-        links = self.local.links.shape[0]
         if message.active is None:
-            return jnp.int32(links)
-        return jnp.sum(message.active if message.per_link else message.active[self.local.owner], dtype=jnp.int32)
+            return jnp.int32(self.local.links.shape[0])
+        return jnp.sum(message.active, dtype=jnp.int32)
 
     def _bytes(self, message: Message, length: Any) -> jax.Array:
         """Bytes of the bodies that are not all equally long."""
         if length is None:
             return jnp.float32(0)
         rows = length(message.payload)
-        if message.active is not None:
-            rows = jnp.where(message.active, rows, 0)
-        return jnp.sum(rows if message.per_link else rows[self.local.owner])
+        rows = rows if message.per_link else rows[self.local.owner]
+        return jnp.sum(rows if message.active is None else jnp.where(message.active, rows, 0))
 
     def score(self, state: State) -> dict[str, jax.Array]:
         """All metrics of a state."""

@@ -156,7 +156,11 @@ class Rank:
         self.wire = Wire(network, held, self.codecs, transport, self.run)
         local = LocalNetwork.of(network, nodes)
         self.seat = Seat(
-            method.prepare(self.problem.here), method, local, jnp.asarray(self.wire.back, jnp.int32), make_seed(seed)
+            method.prepare(self.problem.here),
+            method.seated(nodes),
+            local,
+            jnp.asarray(self.wire.back, jnp.int32),
+            make_seed(seed),
         )
         self.state: State = None
         self.diverged = False

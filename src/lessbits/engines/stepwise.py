@@ -191,10 +191,12 @@ class _Run:
         def share(group: str, name: str) -> np.ndarray:
             return transport.broadcast(None if saved is None else getattr(saved, group)[name])
 
-        # Most arrays have a row a node, memories of links a row a link.
+        # Most arrays have a row a node, memories of links a row a link; what one node alone holds, it has or not.
         rows = {rank.network.nodes: rank.nodes, rank.network.links: rank.wire.links}
-        arrays = {name: share("state", name) for name in name_leaves(rank.state)}
-        own = {name: array[rows[len(array)]] for name, array in arrays.items()}
+        own = {}
+        for name, leaf in name_leaves(rank.state).items():
+            array = share("state", name)
+            own[name] = array[rows.get(len(array), slice(len(leaf)))]
         rank.state = put_leaves(rank.state, own)
         self.recorder.restore({name: share("records", name) for name in names["records"]})
         since = {name: share("since", name) for name in names["since"]}

@@ -87,9 +87,12 @@ class Wire:
     def _encode(self, codec: Codec, message: Message, keys: tuple[Any, Any]) -> _Sealed:
         leaves, shape = jax.tree.flatten(message.payload)
         rows = len(leaves[0])
-        active = np.ones(rows, bool) if message.active is None else np.asarray(message.active)
+        sent: Any = range(rows)
+        if message.active is not None:
+            links = np.flatnonzero(message.active)
+            sent = links if message.per_link else np.unique(self.owner[links])
         bodies: list[bytes | None] = [None] * rows
-        for row in np.flatnonzero(active):
+        for row in sent:
             payload = jax.tree.unflatten(shape, [leaf[row] for leaf in leaves])
             bodies[row] = codec.encode(payload, None if keys[0] is None else keys[0][row])
         return _Sealed(bodies, [0 if body is None else body_sum(body) for body in bodies])
@@ -107,7 +110,7 @@ class Wire:
                 for link in self.to[rank]:
                     row = self._row(message, int(link))
                     body = rows.bodies[row]
-                    if body is not None:
+                    if body is not None and (message.active is None or message.active[link]):
                         place = Place(self.run, iteration, int(self.links[link]), number)
                         frames.append(seal(body, place, rows.sums[row]))
                         lengths.append(len(body).to_bytes(width, "little") if width else b"")
@@ -215,4 +218,6 @@ class Wire:
         """Return messages, and their bytes with headers, on all links from here."""
         sizes = np.array([0 if body is None else header_bytes(codec) + len(body) for body in sealed.bodies])
         on_links = sizes if message.per_link else sizes[self.owner]
+        if message.active is not None:
+            on_links = np.where(message.active, on_links, 0)
         return int((on_links > 0).sum()), int(on_links.sum())

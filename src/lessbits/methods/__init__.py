@@ -1,4 +1,4 @@
-"""Algorithm 1, its competitors, and how their nodes talk."""
+"""Algorithm 1, sums over a tree, their competitors, and how nodes talk."""
 
 from lessbits.methods.baseline import Baseline
 from lessbits.methods.choco import Choco
@@ -13,12 +13,15 @@ from lessbits.methods.nids import Nids
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.methods.qdgd import Qdgd
 from lessbits.methods.ssda import Ssda
+from lessbits.methods.tree import Tree
 from lessbits.methods.vr_diana import VrDiana
 
 BASELINES: dict[str, type[Baseline]] = {
     kind.name: kind
-    for kind in (Dgd, Qdgd, Choco, Extra, GradientTracking, AtcTracking, Nids, Lead, GtSvrg, Diana, VrDiana, Ssda, Msda)
-}
+    for kind in (
+        Tree, Dgd, Qdgd, Choco, Extra, GradientTracking, AtcTracking, Nids, Lead, GtSvrg, Diana, VrDiana, Ssda, Msda,
+    )
+}  # fmt: skip
 METHODS = (PrimalDual.name, *BASELINES)
 
 __all__ = [
@@ -38,5 +41,6 @@ __all__ = [
     "PrimalDual",
     "Qdgd",
     "Ssda",
+    "Tree",
     "VrDiana",
 ]

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import jax
+import numpy as np
 
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
@@ -19,14 +20,14 @@ State = Any  # a NamedTuple of arrays with one row a node; `x` is the iterate th
 class Message:
     """Payloads that leave together: one a link, or one a node that goes to every neighbour.
 
-    In an inbox there is always one a link: what came along its reverse. Rows that are not `active` are not sent; then
+    In an inbox there is always one a link: what came along its reverse. It is sent on the links that are `active`; then
     `awaited` tells on which links one comes back, so that nothing need be sent to say that nothing is. A random
     compressor draws from `message_draws`, so that the other end can draw the same.
     """
 
     payload: Payload
     per_link: bool = static()
-    active: jax.Array | None = None
+    active: jax.Array | None = None  # [links here]
     awaited: jax.Array | None = None  # [links here]
 
 
@@ -60,6 +61,10 @@ class Method(ABC):
     def prepare(self, problem: Problem) -> Problem:
         """Return the problem with whatever this method wants computed once."""
         return problem
+
+    def seated(self, nodes: np.ndarray) -> "Method":
+        """Return the method as the process that holds these nodes runs it."""
+        return self
 
     @abstractmethod
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> State:

@@ -28,6 +28,7 @@ class Baseline(Method):
     gradients: Gradients
 
     compresses: ClassVar[bool] = False  # whether it takes a quantizer
+    usual_quantizer: ClassVar[str] = "dit-4"  # where it does, and none is named
     options: ClassVar[tuple[str, ...]] = ("B", "C", "D")  # the gradients it takes
     mixes: ClassVar[bool] = True  # whether it needs M to be a contraction
 

@@ -9,7 +9,6 @@ holds data too and is a worker itself; its own q_i is not sent. Up and down take
 the leaves send, in odd ones the hub. The way down is not compressed, which is why the paper calls it centralized.
 """
 
-from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -103,8 +102,8 @@ class Diana(Baseline):
         hub = is_hub(local)
         # What comes back on a link of the hub is a leaf's, and the other way round.
         from_leaf = hub[local.owner]
-        up = Message(payload, per_link=False, active=~hub & going_up, awaited=from_leaf & going_up)
-        down = Message(state.x, per_link=False, active=hub & ~going_up, awaited=~from_leaf & ~going_up)
+        up = Message(payload, per_link=False, active=~from_leaf & going_up, awaited=from_leaf & going_up)
+        down = Message(state.x, per_link=False, active=from_leaf & ~going_up, awaited=~from_leaf & ~going_up)
         return state, (up, down), work
 
     def receive(self, step: Step, state: DianaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> DianaState:
@@ -112,7 +111,7 @@ class Diana(Baseline):
         going_up, hub = step.iteration % 2 == 0, is_hub(local)[:, None]
         mine = self.quantizer.decode(outbox[0].payload)
         theirs, from_hub = inbox[0].payload, inbox[1].payload
-        mean = (mine + _sum(lambda links: self.quantizer.decode(take_rows(theirs, links)), local)) / (
+        mean = (mine + local.sum(lambda links: self.quantizer.decode(take_rows(theirs, links)))) / (
             1 + link_count(local)[:, None]
         )
         stepped = jnp.where(hub, state.x - self.eta * (state.server_memory + mean), state.x)
@@ -136,8 +135,3 @@ def link_count(local: LocalNetwork) -> jax.Array:
 def is_hub(local: LocalNetwork) -> jax.Array:
     """Whether a node of a star is its hub."""
     return link_count(local) > 1
-
-
-def _sum(term: Callable[[jax.Array], jax.Array], local: LocalNetwork) -> jax.Array:
-    """Add up rows over each node's links without weights."""
-    return local.weighted_sum(lambda links: term(links) / local.weight[links][:, None])

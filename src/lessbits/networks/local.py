@@ -25,6 +25,10 @@ class DegreeGroup:
         """Return w_l·term(l) for one slot or several, rounded before it is added to anything."""
         return separate(self.weight[slot].reshape(-1)[:, None] * term(self.links[slot].reshape(-1)))
 
+    def unweighted(self, slot: int | slice, term: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        """Return term(l) for one slot or several, zero where a node has fewer links."""
+        return jnp.where(self.weight[slot].reshape(-1)[:, None] > 0, term(self.links[slot].reshape(-1)), 0)
+
 
 @pytree
 class LocalNetwork:
@@ -64,7 +68,11 @@ class LocalNetwork:
         `term` maps link numbers to rows. The order of addition depends on a node's number of links alone. No array of
         links × dim is made where nodes have few links, and none is padded to more than twice its size otherwise.
         """
-        return self._sum(term, lambda products: products)
+        return self._sum(term, DegreeGroup.weighted, lambda products: products)
+
+    def sum(self, term: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        """Return Σ_l term(l) over each node's links l, without weights."""
+        return self._sum(term, DegreeGroup.unweighted, lambda terms: terms)
 
     def exact_weighted_sum(self, term: Callable[[jax.Array], jax.Array]) -> Sum:
         """Return the same with what rounding takes from the sum.
@@ -72,16 +80,21 @@ class LocalNetwork:
         If terms of a link and its reverse are opposite, then so are their products with the weight, and the sums of all
         nodes add up to zero in twice the digits.
         """
-        return self._sum(term, Sum.of)
+        return self._sum(term, DegreeGroup.weighted, Sum.of)
 
-    def _sum(self, term: Callable[[jax.Array], jax.Array], start: Callable[[jax.Array], Any]) -> Any:
+    def _sum(
+        self,
+        term: Callable[[jax.Array], jax.Array],
+        of: Callable[[DegreeGroup, int | slice, Callable[[jax.Array], jax.Array]], jax.Array],
+        start: Callable[[jax.Array], Any],
+    ) -> Any:
         sums = []
         for group in self.groups:
             width, members = group.links.shape
             if width <= WIDEST_UNROLLED:
-                sums.append(add_pairwise([start(group.weighted(slot, term)) for slot in range(width)]))
+                sums.append(add_pairwise([start(of(group, slot, term)) for slot in range(width)]))
             else:
-                stacked = group.weighted(slice(None), term)
+                stacked = of(group, slice(None), term)
                 sums.append(add_slices(start(stacked.reshape(width, members, -1))))
         if self.order is None:
             return sums[0]

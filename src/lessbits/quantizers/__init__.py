@@ -35,7 +35,7 @@ __all__ = [
     "register_quantizer",
 ]
 
-_KEYED = (Composition, RandK, SubtractiveDither)  # draw from the stream that a composition's codec uses already
+KEYED = (Composition, RandK, SubtractiveDither)  # draw from the stream that a composition's codec uses already
 # Spellings without a number, and spellings NAME-K or NAME:K with one.
 _PLAIN: dict[str, Callable[[], Compressor]] = {
     "exact": Exact,
@@ -84,7 +84,7 @@ def _read(spelling: str, dim: int) -> Compressor:
         return Scaled.make(inner, dim)
     if "+" in spelling:
         first, second = (_read(part, dim) for part in spelling.split("+", 1))
-        if not isinstance(first, RandK) or not isinstance(second, Quantizer) or isinstance(second, _KEYED):
+        if not isinstance(first, RandK) or not isinstance(second, Quantizer) or isinstance(second, KEYED):
             raise InputError(f"{spelling!r} is no composition: write rand-K+QUANTIZER, such as rand-50+dit-4")
         return Composition(first, second)
     if spelling in _PLAIN:

@@ -1,0 +1,216 @@
+"""Sums up a spanning tree, answers down: the fewest bits we know.
+
+    all nodes       g_i = ∇f_i(x) - μx                                 at a point x that all share
+    up the tree     s_i = g_i + Σ over the children c of m_c
+                    m_i ← m_i + C(s_i - m_i)                           what the parent knows of s_i, in compressed steps
+    the root        ĝ = s_root/n + μx                                  about the gradient of the mean loss
+                    x' = x - H ĝ                                       a quasi-Newton step, H from earlier rounds
+    down the tree   x ← x + C(x' - x)                                  the root's message, passed on as it is
+
+Gossip averages by repetition: a ring of 100 nodes needs some 150 exchanges, each about as long as the last. A sum up a
+tree needs each link once. Only differences to what the other end knows already are sent, as in the paper's method, so
+that the errors of compression die out with them. A round takes 2h exchanges, h the height of the tree, and uses n - 1
+of the edges; so it is slower than gossip where a network has many short ways and exchanges cost more than bits.
+
+All nodes know the network, and so the tree. The part (μ/2)‖x‖² of every loss is known to all, and is not sent.
+"""
+
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lessbits.errors import InputError
+from lessbits.methods.base import Message, Outbox, Start
+from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.quasi_newton import Secants, next_point
+from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
+from lessbits.networks.tree import spanning_tree
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree, static, take_rows
+from lessbits.quantizers import KEYED
+from lessbits.quantizers.base import Compressor, Quantizer
+from lessbits.randomness import Step, message_draws
+
+PAIRS = 20  # steps that the root remembers
+
+
+class TreeState(NamedTuple):
+    """The shared point, each node's gradient there, and what neighbours were told; at the root also where to go."""
+
+    x: jax.Array
+    own: jax.Array  # g_i
+    told: jax.Array  # m_i
+    heard: jax.Array  # Σ m_c over the children
+    goal: jax.Array  # x'
+    passing: Any  # the root's payload, on its way down
+    secants: Secants | None  # of the root, one row where it is held, else none
+    anchor: Anchor | None
+
+
+@pytree
+class Tree(Baseline):
+    """One compressed vector a link and direction for each step that the root takes."""
+
+    eta: float
+    quantizer: Compressor
+    parent: jax.Array
+    depth: jax.Array
+    height: int
+    convexity: float  # μ
+    gradients: Gradients = static(default=Gradients())
+    pairs: int = static(default=PAIRS)
+    roots: int = static(default=1)  # held by this process: one or none
+
+    name = "tree"
+    step_size_names = ("eta",)
+    options: ClassVar[tuple[str, ...]] = ("B", "C", "D")
+    compresses = True
+    usual_quantizer = "grid:10"
+    mixes = False  # sums, it does not mix
+
+    @classmethod
+    def suggest(
+        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
+    ) -> dict[str, float]:
+        """1/L, the size of the first step, and of those after a failure; smaller where gradients are noisy."""
+        return {"eta": {"B": 1, "C": 1 / 2, "D": 1 / 6}[gradients.option] / gradients.smoothness(problem)}
+
+    @classmethod
+    def facts(cls, problem: Problem, network: Network, gradients: Gradients) -> dict[str, Any]:
+        """The tree, and μ; noisy gradients teach nothing about curvature."""
+        tree = spanning_tree(network)
+        return {
+            "parent": jnp.asarray(tree.parent, jnp.int32),
+            "depth": jnp.asarray(tree.depth, jnp.int32),
+            "height": tree.height,
+            "convexity": max(0.0, problem.convexity),
+            "pairs": PAIRS if gradients.option == "B" else 0,
+        }
+
+    @property
+    def compressors(self) -> tuple[Compressor, ...]:
+        """Up or down, never both at a time."""
+        return (self.quantizer,)
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Payloads must tell all, and what is lost must be less than what is sent."""
+        super().check(problem, network)
+        if isinstance(self.quantizer, KEYED):
+            raise InputError(
+                f"tree was given {self.quantizer.name}, which only the first to receive a message can decode, but "
+                "nodes pass messages on: choose grid:10 or dit-8"
+            )
+        if isinstance(self.quantizer, Quantizer) and self.quantizer.omega(problem.dim) >= 1:
+            raise InputError(
+                f"tree was given {self.quantizer.name}, whose noise is larger than what is sent "
+                f"(ω = {self.quantizer.omega(problem.dim):.3g}): choose grid:10, or scaled-{self.quantizer.name}"
+            )
+
+    def seated(self, nodes: np.ndarray) -> "Tree":
+        """Know whether the root is here: only there steps are remembered."""
+        return replace(self, roots=int(np.argmin(np.asarray(self.depth)) in nodes))
+
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> TreeState:
+        """One x⁰ for all, that given for the root, or zero, which all know before the first iteration."""
+        everywhere = jnp.broadcast_to(jnp.argmin(self.depth), local.nodes.shape)
+        x = jnp.zeros_like(problem.start()) if start.x is None else start_at(problem, everywhere, start)
+        nothing = jnp.zeros_like(x)
+        draw = message_draws(Step(jnp.zeros(2, jnp.uint32), jnp.int32(0)), local.nodes, per_link=False)
+        payload = self.quantizer.quantize(nothing, self.quantizer.measure(nothing), draw)
+        secants = Secants.none(x[: self.roots], self.pairs) if self.pairs else None
+        return TreeState(x, nothing, nothing, nothing, x, payload, secants, self.gradients.init(problem, x))
+
+    def send(
+        self, step: Step, state: TreeState, problem: Problem, local: LocalNetwork
+    ) -> tuple[TreeState, Outbox, jax.Array]:
+        """Take gradients when a round begins; then one depth after the other sends up, and one after the other down."""
+        phase = self.phase(step)
+
+        def take(state: TreeState) -> tuple[TreeState, jax.Array]:
+            gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
+            return state._replace(own=gradient - self.convexity * state.x, anchor=anchor), work
+
+        state, work = lax.cond(phase == 0, take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
+        up = phase < self.height
+        difference = jnp.where(up, state.own + state.heard - state.told, state.goal - state.x)
+        draw = message_draws(step, local.nodes, per_link=False)
+        fresh = self.quantizer.quantize(difference, self.quantizer.measure(difference), draw)
+        relays = ~up & (self.depth[local.nodes] > 0)
+        payload = _choose(relays, state.passing, fresh)
+        to_parent, to_child = self.directions(local)
+        sending, hearing = self.depth[local.nodes[local.owner]], self.depth[local.neighbor]
+        active = jnp.where(
+            up, to_parent & (sending == self.height - phase), to_child & (sending == phase - self.height)
+        )
+        awaited = jnp.where(
+            up, to_child & (hearing == self.height - phase), to_parent & (hearing == phase - self.height)
+        )
+        return state, (Message(payload, per_link=False, active=active, awaited=awaited),), work
+
+    def receive(self, step: Step, state: TreeState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> TreeState:
+        """Add what came to the sums (up) or to x (down); when the root has heard all, it steps."""
+        phase, depth = self.phase(step), self.depth[local.nodes]
+        up = phase < self.height
+        mine = self.quantizer.decode(outbox[0].payload)
+        theirs, came = inbox[0].payload, inbox[0].active
+        assert came is not None
+        arrived = local.sum(
+            lambda links: jnp.where(came[links][:, None], self.quantizer.decode(take_rows(theirs, links)), 0)
+        )
+        sent_up = up & (depth == self.height - phase)
+        sent_down = (phase == self.height) & (depth == 0)  # the root goes where it sends the others
+        moved = jnp.where(sent_down[:, None], mine, jnp.where(up, 0, arrived))
+        to_parent, _ = self.directions(local)
+        link_to_parent = (
+            jnp.zeros_like(local.nodes)
+            .at[local.owner]
+            .max(jnp.where(to_parent, lax.iota(jnp.int32, to_parent.shape[0]), 0))
+        )
+        told = jnp.zeros_like(depth, bool).at[local.owner].max(to_parent & came)
+        state = state._replace(
+            x=state.x + moved,
+            told=state.told + jnp.where(sent_up[:, None], mine, 0),
+            heard=state.heard + jnp.where(up, arrived, 0),
+            passing=_choose(~up & told, take_rows(theirs, link_to_parent), state.passing),
+        )
+        return lax.cond(phase == self.height - 1, lambda state: self.advance(state, local), lambda state: state, state)
+
+    def advance(self, state: TreeState, local: LocalNetwork) -> TreeState:
+        """The root's step, where the root is."""
+        if not self.roots:
+            return state
+        root = jnp.argmin(self.depth[local.nodes])[None]
+        x, total = state.x[root], (state.own + state.heard)[root]
+        gradient = total / self.depth.shape[0] + self.convexity * x
+        goal, secants = x - self.eta * gradient, None
+        if state.secants is not None:
+            goal, secants = next_point(x, gradient, state.secants, self.eta)
+        return state._replace(goal=state.goal.at[root].set(goal), secants=secants)
+
+    def phase(self, step: Step) -> jax.Array:
+        """Where in a round an iteration is: 0 … h-1 up, h … 2h-1 down."""
+        return step.iteration % (2 * jnp.asarray(self.height, step.iteration.dtype))
+
+    def directions(self, local: LocalNetwork) -> tuple[jax.Array, jax.Array]:
+        """Which links lead to the parent of their owner, and which to a child."""
+        owner = local.nodes[local.owner]
+        return self.parent[owner] == local.neighbor, self.parent[local.neighbor] == owner
+
+    def passes(self, problem: Problem) -> float:
+        """A gradient in a round."""
+        return self.gradients.passes(problem) / (2 * int(np.asarray(self.height)))
+
+
+def _choose(mask: jax.Array, these: Any, others: Any) -> Any:
+    """Pick rows of two payloads."""
+
+    def pick(this: jax.Array, other: jax.Array) -> jax.Array:
+        return jnp.where(mask.reshape(-1, *(1,) * (this.ndim - 1)), this, other)
+
+    return jax.tree.map(pick, these, others)

@@ -1,0 +1,95 @@
+"""Sums up a spanning tree: the tree, the root's steps, what is sent, and how far it gets."""
+
+import numpy as np
+import pytest
+
+from lessbits import Consensus, InputError, LeastSquares, Start, make_method, make_network, simulate
+from lessbits.networks.tree import spanning_tree
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "height"),
+    [("ring", 100, 50), ("ring", 7, 3), ("star", 100, 1), ("path", 9, 4), ("torus", 100, 10), ("complete", 9, 1)],
+)
+def test_the_tree_is_as_low_as_can_be(name, nodes, height):
+    network = make_network(name, nodes)
+    tree = spanning_tree(network)
+    assert tree.height == height
+    assert (tree.parent == -1).sum() == (tree.depth == 0).sum() == 1
+    links = set(zip(network.owner.tolist(), network.neighbor.tolist(), strict=True))
+    for node in np.flatnonzero(tree.depth):
+        assert (node, tree.parent[node]) in links
+        assert tree.depth[node] == tree.depth[tree.parent[node]] + 1
+
+
+@pytest.mark.parametrize("network", ["star", "ring", "erdos-renyi:0.3"])
+@pytest.mark.parametrize("option", "BD")
+def test_it_converges_linearly_to_1e_20(option, network):
+    problem, network = LeastSquares.random(10, 8, condition=20.0), make_network(network, 10, seed=2)
+    method = make_method("tree", problem, network, "grid:2", option)
+    start = Start(x=np.random.default_rng(0).normal(size=(10, 8)))
+    trace = simulate(problem, network, method, 60_000, until=1e-20, start=start, record_every=2 * int(method.height))
+    assert trace.converged
+    error = trace["error"]
+    halfway = error[len(error) // 2]
+    assert 0.3 < np.log(halfway / error[0]) / np.log(error[-1] / halfway) < 3
+
+
+def test_option_c_stops_near_the_solution():
+    problem, network = LeastSquares.random(10, 8, condition=5.0), make_network("star", 10)
+    method = make_method("tree", problem, network, "grid:5", "C", eta=0.05)
+    error = simulate(problem, network, method, 4000, record_every=2)["error"]
+    assert 1e-6 < error[-500:].mean() < 0.3 * error[0]
+
+
+def test_a_round_sends_one_message_up_and_one_down_every_edge_of_the_tree():
+    problem, network = Consensus.random(12, 30), make_network("torus:3x4", 12)
+    method = make_method("tree", problem, network)
+    height = int(method.height)
+    trace = simulate(problem, network, method, 4 * height, record_every=1)
+    sent = np.diff(trace["messages"])
+    per_depth = np.bincount(np.asarray(method.depth), minlength=height + 1)
+    up = [per_depth[depth] for depth in range(height, 0, -1)]
+    assert sent.tolist() == (up + up[::-1]) * 2
+    assert trace["gradient_rounds"][-1] == 2
+    assert trace["messages"][-1] == 4 * (12 - 1)
+
+
+def test_one_round_averages_as_well_as_messages_are_fine():
+    """Each node's sum errs by half a spacing at most, its norm divided by √d·F: so does the mean in all."""
+    problem, network = Consensus.random(30, 50), make_network("ring", 30)
+    for fineness in (10, 1000):
+        method = make_method("tree", problem, network, f"grid:{fineness}")
+        error = simulate(problem, network, method, 2 * int(method.height))["error"][-1]
+        assert 1e-2 / fineness**2 < error < 30 / fineness**2
+
+
+def sheared(nodes, dim, condition):
+    """Least squares whose nodes share their eigenvectors, so that the mean is as badly conditioned as each."""
+    random = np.random.default_rng(0)
+    frame = np.linalg.qr(random.normal(size=(dim, dim)))[0]
+    features = np.sqrt(dim) * np.sqrt(np.geomspace(1 / condition, 1, dim))[:, None] * frame
+    targets = [features @ random.normal(size=dim) for _ in range(nodes)]
+    return LeastSquares.from_parts([features] * nodes, targets, 0.0)
+
+
+def test_badly_conditioned_problems_need_far_fewer_rounds_than_gradient_descent():
+    problem, network = sheared(nodes=8, dim=20, condition=1e4), make_network("star", 8)
+    method = make_method("tree", problem, network, "grid:10")
+    trace = simulate(problem, network, method, 800, until=1e-12, record_every=2)
+    assert trace.converged
+    assert trace["gradient_rounds"][-1] < 400  # κ ln(1/ε) would be 3e5
+
+
+@pytest.mark.parametrize(
+    ("quantizer", "says"),
+    [
+        ("rand-3", "pass messages on: choose grid:10"),
+        ("subtractive:4", "pass messages on: choose grid:10"),
+        ("dit-1", r"noise is larger than what is sent \(ω = 2.83\): choose grid:10, or scaled-dit-1"),
+    ],
+)
+def test_quantizers_that_cannot_work_are_refused(quantizer, says):
+    problem, network = LeastSquares.random(10, 8), make_network("star", 10)
+    with pytest.raises(InputError, match=says):
+        simulate(problem, network, make_method("tree", problem, network, quantizer), 2)
