@@ -26,9 +26,9 @@ def swept(monkeypatch):
     """The step sizes that were run, sweep by sweep."""
     seen, original = [], search.sweep
 
-    def spy(problem, network, method, configurations, *others):
+    def spy(problem, network, method, configurations, *others, **named):
         seen.append(sorted(sizes["theta"] for sizes in configurations))
-        return original(problem, network, method, configurations, *others)
+        return original(problem, network, method, configurations, *others, **named)
 
     monkeypatch.setattr(search, "sweep", spy)
     return seen

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lessbits.engines.arena import Arena
+from lessbits.engines.arena import Arena, Spent
 from lessbits.engines.simulate import RECORDS_AT_ONCE
 from lessbits.methods.base import Start, State
 
@@ -24,6 +24,7 @@ class Flight(NamedTuple):
     errors: jax.Array
     work: jax.Array
     sent: jax.Array  # [records, lanes, messages]
+    bytes: jax.Array  # of bodies whose length varies, likewise
 
 
 def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
@@ -46,15 +47,15 @@ def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Arr
     def of(own: dict[str, jax.Array]) -> Arena:
         return replace(arena, method=replace(arena.method, **own))  # type: ignore[type-var]
 
-    def iterate(index: jax.Array, carry: tuple[State, jax.Array, jax.Array]) -> tuple[State, jax.Array, jax.Array]:
-        state, work, sent = carry
+    def iterate(index: jax.Array, carry: tuple[State, Spent]) -> tuple[State, Spent]:
+        state, spent = carry
         state, more = _each(lambda own, state: of(own).iterate(state, index), lanes)(sizes, state)
-        return state, work + more.work[:, 0], sent + more.sent
+        return state, spent + more
 
     def record(flight: Flight) -> Flight:
         end = jnp.minimum(flight.iteration + arena.record_every, arena.iterations)
-        nothing = jnp.zeros_like(flight.work[0]), jnp.zeros_like(flight.sent[0])
-        state, work, sent = lax.fori_loop(flight.iteration, end, iterate, (flight.state, *nothing))
+        nothing = Spent.nothing(flight.sent.shape[-1], lanes)
+        state, spent = lax.fori_loop(flight.iteration, end, iterate, (flight.state, nothing))
         metrics = _each(arena.score, lanes)(state)
         at = flight.records
         return Flight(
@@ -63,8 +64,9 @@ def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Arr
             at + 1,
             flight.values.at[at].set(metrics[goal]),
             flight.errors.at[at].set(metrics["error"]),
-            flight.work.at[at].set(work),
-            flight.sent.at[at].set(sent),
+            flight.work.at[at].set(spent.work[:, 0]),
+            flight.sent.at[at].set(spent.sent),
+            flight.bytes.at[at].set(spent.bytes.value),
         )
 
     flight = flight._replace(records=jnp.int32(0))
@@ -87,4 +89,4 @@ def empty_flight(state: State, iteration: jax.Array, lanes: int, messages: int, 
     """Return a flight without records."""
     values, counts = jnp.zeros((RECORDS_AT_ONCE, lanes), kind), jnp.zeros((RECORDS_AT_ONCE, lanes), jnp.int32)
     sent = jnp.zeros((RECORDS_AT_ONCE, lanes, messages), jnp.int32)
-    return Flight(state, iteration, jnp.int32(0), values, values, counts, sent)
+    return Flight(state, iteration, jnp.int32(0), values, values, counts, sent, sent.astype(jnp.float32))

@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.codecs import make_codecs
+from lessbits.codecs.frames import header_bytes
 from lessbits.engines.arena import Arena
 from lessbits.engines.checks import check_goal, check_run
 from lessbits.engines.lanes import empty_flight, fly, take_off
@@ -57,8 +59,10 @@ class Outcome:
     iterations: int
     value: float  # of the goal
     error: float
-    bits_per_link: float
+    bits_per_link: float  # nominal
     epochs: float
+    encoded: bool = False
+    wire_bits_per_link: float = 0.0  # as encoded, with headers, if that was asked for
 
 
 def sweep(
@@ -72,16 +76,20 @@ def sweep(
     limit: Callable[[], int] | None = None,
     finished: Callable[[Outcome], None] | None = None,
     width: int | None = None,
+    encoded: bool = False,
 ) -> list[Outcome]:
     """Run the method once with each configuration of step sizes, and return how each run ended.
 
     `limit` tells from which iteration on a run has lost to others; `finished` is told of each outcome as it comes.
+    `encoded` asks for the bits that are really sent, which takes a while to find.
     """
     names = list(configurations[0])
     for sizes in configurations:
         changed: Any = replace(method, **sizes)  # type: ignore[type-var]
         every = check_run(problem, network, changed, budget.iterations, budget.until, budget.goal, record_every)
-    arena = Arena.of(problem, network, method, budget.iterations, seed, budget.until, every)
+    codecs = make_codecs(method.compressors, problem.dim, "entropy") if encoded else ()
+    arena = Arena.of(problem, network, method, budget.iterations, seed, budget.until, every, None, codecs)
+    constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
     memory = _lane_bytes(arena, problem, network)
     width = width or default_width(len(configurations), memory)
     batches = [configurations[at : at + width] for at in range(0, len(configurations), width)]
@@ -89,7 +97,7 @@ def sweep(
     stop = threading.Event()
 
     def run(batch: Sequence[Sizes]) -> list[Outcome]:
-        return _Batch(arena, problem, network, budget, names, list(batch), seed, limit, finished, stop).run()
+        return _Batch(arena, problem, network, budget, names, list(batch), seed, limit, finished, stop, constant).run()
 
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -138,8 +146,9 @@ class _Batch:
         limit: Callable[[], int] | None,
         finished: Callable[[Outcome], None] | None,
         stop: threading.Event,
+        constant: np.ndarray,
     ) -> None:
-        self.stop = stop
+        self.stop, self.constant = stop, constant
         self.budget, self.configurations, self.seed = budget, configurations, seed
         self.limit, self.finished = limit or (lambda: budget.iterations), finished
         self.samples, self.links = problem.samples, network.links
@@ -153,7 +162,7 @@ class _Batch:
         count = len(configurations)
         self.flight = empty_flight(state, jnp.int32(0), count, len(self.bits), kind)
         # What each configuration has spent, and where it stood at the last look.
-        self.epochs, self.spent, self.value, self.error = np.zeros((4, count))
+        self.epochs, self.spent, self.wire, self.value, self.error = np.zeros((5, count))
         self.outcomes: dict[int, Outcome] = {}
         target = -np.inf if budget.until is None else budget.until
         values, errors = np.asarray(first[budget.goal], float), np.asarray(first["error"], float)
@@ -188,7 +197,10 @@ class _Batch:
         ends = np.minimum(before + every * np.arange(1, taken + 1), end)
         values, errors = (np.asarray(array, float)[:taken] for array in (self.flight.values, self.flight.errors))
         work = np.cumsum(np.asarray(self.flight.work, np.int64)[:taken], axis=0) / self.samples
-        bits = np.cumsum(np.asarray(self.flight.sent, np.int64)[:taken], axis=0) @ self.bits / self.links
+        sent = np.cumsum(np.asarray(self.flight.sent, np.int64)[:taken], axis=0)
+        bits = sent @ self.bits / self.links
+        varying = np.cumsum(np.asarray(self.flight.bytes, float)[:taken], axis=0).sum(axis=-1)
+        wire = 8 * (sent @ self.constant + varying) / self.links if self.constant.size else np.zeros_like(varying)
         budget, target = self.budget, -np.inf if self.budget.until is None else self.budget.until
         for lane, number in enumerate(self.lanes):
             if number < 0 or number in self.outcomes:
@@ -202,6 +214,7 @@ class _Batch:
             stops = np.flatnonzero(reached | lost | over)
             at = stops[0] if len(stops) else taken - 1
             self.epochs[number], self.spent[number] = epochs[at], spent[at]
+            self.wire[number] += wire[at, lane]
             self.value[number], self.error[number] = values[at, lane], errors[at, lane]
             if len(stops):
                 self._end(int(number), int(ends[at]), reached=bool(reached[at]), diverged=bool(lost[at]))
@@ -226,6 +239,8 @@ class _Batch:
             float(self.error[number]),
             float(self.spent[number]),
             float(self.epochs[number]),
+            bool(self.constant.size),
+            float(self.wire[number]),
         )
         self.outcomes[number] = outcome
         if self.finished is not None:

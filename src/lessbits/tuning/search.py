@@ -54,7 +54,9 @@ class Candidate:
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
         ended = "reached" if self.reached else "diverged" if self.diverged else "beaten" if self.cut else "ended"
-        spent = {name: self.mean(name) for name in ("iterations", "value", "error", "bits_per_link", "epochs")}
+        encoded = ("wire_bits_per_link",) if all(outcome.encoded for outcome in self.outcomes) else ()
+        columns = ("iterations", "value", "error", "bits_per_link", *encoded, "epochs")
+        spent = {name: self.mean(name) for name in columns}
         return {**self.sizes, "ended": ended, **spent}
 
 
@@ -106,11 +108,11 @@ def tune(
     """Search a method's step sizes for the fewest iterations or bits to a target, or the lowest value in a budget.
 
     `grid` names the step sizes to search and their values; None stands for values 10^(j/per_decade) around the method's
-    own. `aim="iterations"` or `"bits"` is the fewest to `until`; `aim="value"` the lowest `goal` when the iterations,
-    the epochs or the bits a link are spent (iterations are at most 10 000 unless told otherwise, or as many as the
-    epochs or bits may need). A grid grows while its best is at an edge, unless `grow=False`. Runs that have spent
-    `margin` times what the best needed are stopped. With `out`, every outcome is kept there, and a later call with the
-    same problem, network, method and budget takes it from there.
+    own. `aim="iterations"` or `"bits"` (as encoded, with headers) is the fewest to `until`; `aim="value"` the lowest
+    `goal` when the iterations, the epochs or the nominal bits a link are spent (iterations are at most 10 000 unless
+    told otherwise, or as many as the epochs or bits may need). A grid grows while its best is at an edge, unless
+    `grow=False`. Runs that have spent `margin` times what the best needed are stopped. With `out`, every outcome is
+    kept there, and a later call with the same problem, network, method and budget takes it from there.
 
     >>> import lessbits
     >>> problem, network = lessbits.Consensus.random(nodes=10, dim=5), lessbits.make_network("star", nodes=10)
@@ -137,7 +139,7 @@ def tune(
     budget = Budget(iterations, epochs, bits, until, goal)
     if record_every is None:
         record_every = record_interval(method, problem, min(iterations, needed or iterations))
-    records = Records(out, fingerprint(problem, network, _unswept(method, axes), budget, record_every))
+    records = Records(out, fingerprint(problem, network, _unswept(method, axes), budget, record_every, aim == "bits"))
     search = _Search(problem, network, method, axes, budget, aim, tuple(seeds), margin, record_every, records, progress)
     return search.run(grow, width)
 
@@ -235,6 +237,7 @@ class _Search:
                     lambda seed=seed: self._limit(seed),  # type: ignore[misc]
                     self.records.add,
                     width,
+                    encoded=self.aim == "bits",
                 )
         last = {seed: self._limit(seed) for seed in self.seeds}
         candidates = [
@@ -247,7 +250,8 @@ class _Search:
         outcome = self.records.known[self.records.key(sizes, seed)]
         if outcome.iterations < limit or (outcome.iterations == limit and not outcome.cut):
             return outcome
-        unknown: dict[str, Any] = dict.fromkeys(("value", "error", "bits_per_link", "epochs"), np.inf)
+        columns = ("value", "error", "bits_per_link", "wire_bits_per_link", "epochs")
+        unknown: dict[str, Any] = dict.fromkeys(columns, np.inf)
         return replace(outcome, reached=False, diverged=False, cut=True, iterations=limit, **unknown)
 
     def _distance(self, sizes: Mapping[str, float]) -> float:
@@ -268,7 +272,7 @@ class _Search:
     def _rank(self, candidate: Candidate) -> tuple[float, ...]:
         """Those that reached the target by what they spent; then those that did not by what they reached."""
         if self.aim != "value" and candidate.reached:
-            return (0, candidate.mean("iterations" if self.aim == "iterations" else "bits_per_link"))
+            return (0, candidate.mean("iterations" if self.aim == "iterations" else "wire_bits_per_link"))
         if candidate.diverged:
             return (3, -candidate.mean("iterations"))
         if candidate.cut:  # in some seeds it may have reached the target
