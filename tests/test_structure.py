@@ -30,6 +30,7 @@ LAYERS = [
     {"engines"},
     {"report"},
     {"stepsizes", "tuning"},
+    {"fewest"},
     {"experiment", "advice"},
     {"tuned", "job"},
     {"experiments"},

@@ -120,6 +120,7 @@ def run(
         "lessbits tune --method choco --quantizer dit-2 --until 1e-3 --search gamma --search alpha=0.1,0.2 --seeds 3",
         "lessbits tune --problem logistic --data breast-cancer --normalize --nodes 8 --method extra --search eta "
         "--per-decade 3 --epochs 100 --goal suboptimality --out tuned",
+        "lessbits tune --network torus:4x4 --goal bits --until 1e-6",
     )
 )
 @with_settings
@@ -165,18 +166,20 @@ def tune(
 ) -> None:
     """Search step sizes: the fewest iterations or bits to a target, or the lowest error in a budget.
 
+    With --goal bits (or bits:suboptimality) methods, quantizers and messages are searched too, unless they are given.
     Runs that diverge, or that have lost already, are stopped early. The table ranks what was tried.
     """
     check_writable(path_of(json_file))
     check_folder(out)
     set_precision(settings)
+    from lessbits.report.advice_text import fewest_report
     from lessbits.report.text import tuning_report
     from lessbits.tuned import tune_settings
 
     check_simulated(settings, "tune")
     say = None if quiet else lambda text: print(f"lessbits: {text}", file=sys.stderr, flush=True)
     found = tune_settings(settings, search or [], aim, epochs, bits, per_decade, seeds, grow, out, say)
-    show(found, json_file, lambda: tuning_report(found))
+    show(found, json_file, lambda: (fewest_report if "command" in found else tuning_report)(found))
     if found["best"]["ended"] == "diverged":
         _complain("every run diverged: search smaller step sizes")
         raise typer.Exit(1)
@@ -214,7 +217,7 @@ def advise(settings: Settings, json_file: Json = None) -> None:
     check_simulated(settings, "advise")
     set_precision(settings)
     from lessbits.advice import advise as give_advice
-    from lessbits.report.text import advice_report
+    from lessbits.report.advice_text import advice_report
 
     advice = give_advice(settings)
     show(advice, json_file, lambda: advice_report(advice))

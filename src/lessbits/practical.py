@@ -28,7 +28,8 @@ from lessbits.theory import Setting, StepSizes
 CURVATURES = 5  # log-spaced between μ and L
 EIGENVALUES = 12  # between λ_min⁺ and λ_max, denser at the ends, as those of rings and tori are
 WORST_CONDITION = 1e4  # slower modes would only hide what can be done for the others
-BISECTIONS = 20
+BISECTIONS = 20  # of the rate; fewer on the coarse grid
+COARSE_BISECTIONS = 7
 LARGEST_ETA = {"A": 1.0, "B": 1.0, "C": 1 / 2, "D": 1 / 3}  # times L: sampling noise needs room
 EASE = 0.1  # weight of the mean mode beside the slowest, so that no step size is left to chance
 ETAS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)  # the coarse grid: η over its largest value,
@@ -78,10 +79,11 @@ def practical_step_sizes(
     messages: str = "independent",
     corrected: bool = False,
     given: Mapping[str, float] | None = None,
+    refine: bool = True,
 ) -> Promise:
     """Return the step sizes with the smallest mean square rate: the best of a coarse grid, then downhill from it.
 
-    Step sizes that are `given` stay as they are.
+    Step sizes that are `given` stay as they are. Without `refine` the best of the coarse grid will do.
     """
     from scipy.optimize import minimize
 
@@ -101,14 +103,17 @@ def practical_step_sizes(
         alpha = 1 / (1 + math.exp(-point[2])) if setting.omega > 0 else 1.0
         return StepSizes(math.exp(point[1]) * unit / setting.lambda_max, eta, alpha)._replace(**given)
 
-    def cost(point: np.ndarray) -> float:
-        rate, mean_time = _rate(option, setting, modes, sizes_at(point), messages, corrected)
+    def cost(point: np.ndarray, bisections: int = BISECTIONS) -> float:
+        rate, mean_time = _rate(option, setting, modes, sizes_at(point), messages, corrected, bisections)
         return 50 + rate if rate >= 1 else math.log(-1 / math.log(max(rate, 1e-12)) + EASE * mean_time)
 
     etas, alphas = (1.0,) if option == "A" else ETAS, ALPHAS if setting.omega > 0 else ALPHAS[:1]
     axes = np.log(etas), np.log(DUALS), [math.log(alpha / (1 - alpha)) for alpha in alphas]
     grid = np.array(list(product(*axes)))
-    order = np.argsort([cost(point) for point in grid], kind="stable")
+    order = np.argsort([cost(point, COARSE_BISECTIONS) for point in grid], kind="stable")
+    if not refine:
+        sizes = sizes_at(grid[order[0]])
+        return Promise(sizes, _rate(option, setting, modes, sizes, messages, corrected)[0])
     found = [minimize(cost, grid[at], method="Nelder-Mead", options=DOWNHILL) for at in order[:3]]
     best = min(found, key=lambda end: float(end.fun)).x
     best = minimize(cost, best, method="Nelder-Mead", options=DOWNHILL).x  # afresh: the slowest mode's rate has kinks
@@ -117,7 +122,13 @@ def practical_step_sizes(
 
 
 def _rate(
-    option: str, setting: Setting, modes: _Modes, sizes: StepSizes, messages: str, corrected: bool
+    option: str,
+    setting: Setting,
+    modes: _Modes,
+    sizes: StepSizes,
+    messages: str,
+    corrected: bool,
+    bisections: int = BISECTIONS,
 ) -> tuple[float, float]:
     """Return the mean square rate, and the mean number of iterations in which a mode alone shrinks e times."""
     step, seen = _recursion(option, modes, sizes, corrected)
@@ -148,7 +159,7 @@ def _rate(
     if (most := returned(1.0)) >= 1:
         return 1 + most, math.inf
     low, high = slowest, 1.0
-    for _ in range(BISECTIONS):
+    for _ in range(bisections):
         middle = (low + high) / 2
         low, high = (low, middle) if 0 <= returned(middle) < 1 else (middle, high)
     return high, mean_time

@@ -1,6 +1,7 @@
 """Everything that a run can be told, as flags or as a TOML file: one list of names for both."""
 
 import json
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -176,6 +177,17 @@ class Settings(BaseModel):
     def updated(self, **changes: Any) -> Self:
         """Return the settings with some resolved."""
         return self.model_copy(update=changes)
+
+    def command(self, name: str) -> str:
+        """Write the command that gives these settings, as far as they are not the usual ones."""
+        words = ["lessbits", name]
+        for setting, field in type(self).model_fields.items():
+            value, flag = getattr(self, setting), f"--{setting.replace('_', '-')}"
+            if setting not in self.model_fields_set or value == field.default:
+                continue
+            number = isinstance(value, float)
+            words += [flag] if value is True else [flag, f"{value:.4g}" if number else shlex.quote(str(value))]
+        return " ".join(words)
 
     def to_toml(self) -> str:
         """Write what `read` reads; settings that are None are left out."""

@@ -76,7 +76,7 @@ def make_method(
     make = partial(BASELINES[name].configure, problem, network, compressor, gradients, practical)
     method = make(**given)
     method.check_step_sizes(given)  # those that were chosen are checked with the network
-    if not practical or set(names) <= given.keys():
+    if not practical or BASELINES[name].guarded or set(names) <= given.keys():
         return method
     sizes = {size: float(getattr(method, size)) for size in names}
     return _tried(make, sizes, given, problem, network, seed)
@@ -159,11 +159,12 @@ def promised(
     batch_size: int = 1,
     corrected: bool = False,
     given: Mapping[str, float] | None = None,
+    refine: bool = True,
 ) -> Promise:
     """Return practical step sizes and their rate, for noise as Gaussian vectors have it and some to spare."""
     setting = theory_setting(problem, network, quantizer, option, "independent", batch_size)
     typical = setting._replace(omega=NOISE_MARGIN * quantizer.typical_omega(problem.dim))
-    return practical_step_sizes(option, typical, messages, corrected, given)
+    return practical_step_sizes(option, typical, messages, corrected, given, refine)
 
 
 def theory_setting(

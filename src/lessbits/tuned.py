@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lessbits.errors import InputError, check_name
-from lessbits.experiment import build
+from lessbits.experiment import build, build_parts
+from lessbits.fewest import METHODS, Fewest
 from lessbits.plain import plain, write_whole
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning import tune
@@ -25,7 +26,16 @@ def tune_settings(
     out: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Search step sizes of the method that the settings describe, and return what was found, as JSON can hold it."""
+    """Search step sizes of the method that the settings describe, and return what was found, as JSON can hold it.
+
+    With the goal `bits` (or `bits:suboptimality`), search methods, quantizers and messages too.
+    """
+    if settings.goal.partition(":")[0] == "bits":
+        others = {"aim": aim, "search": search or None, "epochs": epochs, "bits": bits, "out": out}
+        for name, other in others.items():
+            if other is not None:
+                raise InputError(f"{name} was given with the goal bits, which searches everything: leave it out")
+        return fewest_settings(settings, seeds, progress)
     for name, given in (("epochs", epochs), ("bits", bits)):
         if given is not None and not given > 0:
             raise InputError(f"{name} is {given:g}, but a budget must be above 0")
@@ -73,6 +83,37 @@ def tune_settings(
         _save(out, result, None if found.best.diverged else best)
         result["saved"] = str(out)
     return result
+
+
+def fewest_settings(
+    settings: Settings, seeds: int = 1, progress: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Search what sends the fewest bits to `until`; a method, quantizer or messages that were given stay."""
+    if settings.until is None:
+        raise InputError("the goal is the fewest bits, but to which error? Give until")
+    given = settings.model_fields_set
+    goal = settings.goal.partition(":")[2] or "error"
+    problem, network, resolved = build_parts(settings.updated(goal=goal))
+    search = Fewest(
+        problem,
+        network,
+        settings.until,
+        goal,
+        range(settings.seed, settings.seed + seeds),
+        settings.iterations,
+        progress,
+    )
+    methods = (settings.method,) if "method" in given else METHODS
+    tried = search.search(methods, settings.quantizer, settings.messages)
+    best = tried[0]
+    chosen = settings.updated(goal=goal, **best.choice.flags(), **best.sizes)
+    return {
+        "best": {**best.row(), "ended": "reached" if best.reached else "ended"},
+        "aim": "bits",
+        "candidates": [each.row() for each in tried],
+        "command": chosen.command("run"),
+        "settings": resolved.updated(goal=goal, **best.choice.flags(), **best.sizes).model_dump(),
+    }
 
 
 def _read(word: str) -> tuple[str, list[float] | None]:

@@ -31,6 +31,7 @@ class Baseline(Method):
     usual_quantizer: ClassVar[str] = "dit-4"  # where it does, and none is named
     options: ClassVar[tuple[str, ...]] = ("B", "C", "D")  # the gradients it takes
     mixes: ClassVar[bool] = True  # whether it needs M to be a contraction
+    guarded: ClassVar[bool] = False  # whether it notices too large steps itself, so that none need be tried first
 
     @classmethod
     @abstractmethod

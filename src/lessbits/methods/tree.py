@@ -73,6 +73,7 @@ class Tree(Baseline):
     compresses = True
     usual_quantizer = "grid:10"
     mixes = False  # sums, it does not mix
+    guarded = True
 
     @classmethod
     def suggest(

@@ -1,6 +1,7 @@
 """What every quantizer promises."""
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any
 
 import jax
@@ -66,10 +67,14 @@ class Quantizer(Compressor):
 
     def typical_omega(self, dim: int) -> float:
         """Return E‖Q(x) - x‖²/‖x‖² of Gaussian vectors, as tried: what ω is in practice, where it bounds the worst."""
-        rows = max(1, min(TRIED_ROWS, TRIED_NUMBERS // dim))
-        vectors = jax.random.normal(jax.random.key(0), (rows, dim))
-        away = self(vectors, draws(Step(make_seed(0), jnp.int32(0)), jnp.arange(rows), Purpose.MEMORY)) - vectors
-        return min(float(jnp.sum(away**2) / jnp.sum(vectors**2)), self.omega(dim))
+        return min(float(_tried(self, max(1, min(TRIED_ROWS, TRIED_NUMBERS // dim)), dim)), self.omega(dim))
+
+
+@partial(jax.jit, static_argnames=("rows", "dim"))
+def _tried(quantizer: Quantizer, rows: int, dim: int) -> jax.Array:
+    vectors = jax.random.normal(jax.random.key(0), (rows, dim))
+    draw = draws(Step(make_seed(0), jnp.int32(0)), jnp.arange(rows), Purpose.MEMORY)
+    return jnp.sum((quantizer(vectors, draw) - vectors) ** 2) / jnp.sum(vectors**2)
 
 
 class Contraction(Compressor):

@@ -62,7 +62,7 @@ def _facts(facts: dict[str, str]) -> Table:
     return table
 
 
-def _numbers(title: str, *headings: str) -> Table:
+def numbers(title: str, *headings: str) -> Table:
     """A table of numbers; on a narrow terminal they are folded, never cut."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in headings:
@@ -127,7 +127,7 @@ def theory_report(facts: dict[str, Any]) -> None:
         )
     )
     console.print()
-    table = _numbers(
+    table = numbers(
         "Step sizes and rates of the theorems", "option", "θ", "η", "rate", "iterations for 10 × less", "practical θ"
     )
     for option, row in options.items():
@@ -148,59 +148,9 @@ def theory_report(facts: dict[str, Any]) -> None:
         console.print(f"Option C stops at a squared error of at most {options['C']['noise_floor']:.2g}.")
 
 
-def advice_report(advice: dict[str, Any]) -> None:
-    """Say in plain words how far one can compress."""
-    console = Console(highlight=False)
-    console.print(f"Network: {advice['network']}.")
-    console.print(
-        f"Messages may be compressed up to ω = {advice['free_omega']:.4g} before more iterations are needed, up to a "
-        "constant factor. (ω is the noise that a quantizer adds, relative to what it sends.) The network allows "
-        f"ρ/ρ_∞ = {advice['network_bound']:.4g}, the problem κρ = {advice['problem_bound']:.4g}; the smaller counts."
-    )
-    if advice["settings"]["messages"] == "broadcast":
-        console.print("Broadcast messages share their noise, so the network allows only ω = 2, whatever its shape.")
-    if advice["choices"]:
-        console.print()
-        console.print(_choices(advice["choices"], advice["exact_bits"]))
-        console.print(
-            "Bits are sent a link and iteration, all messages together. The constant factor is estimated from tuned "
-            "runs on ring and star: half of ω halves what is above 1."
-        )
-    best = advice["recommended"]
-    console.print()
-    if best is None:
-        console.print("No rand-K or dit-K is that gentle: send exact messages, or accept more iterations.")
-    elif best["bits_saved"] <= 1:
-        console.print("Messages that gentle are no shorter than exact ones: send exact, or accept more iterations.")
-    elif best["bits_saved_in_all"] <= 1:
-        console.print("The extra iterations may cost what the shorter messages save: try both before you choose.")
-    else:
-        console.print(
-            f"Take --quantizer {best['quantizer']}: {best['bits_saved']:.3g} times fewer bits an iteration, and about "
-            f"{best['bits_saved_in_all']:.2g} times fewer in all if it needs {best['iterations_at_most']:.2f} times "
-            "the iterations."
-        )
-
-
-def _choices(rows: list[dict[str, Any]], exact_bits: float) -> Table:
-    table = _numbers(
-        "The shortest messages within that bound", "quantizer", "ω", "bits", "bits saved", "iterations, up to"
-    )
-    table.add_row("exact", "0", f"{exact_bits:,.0f}", "1 ×", "1 ×")
-    for row in rows:
-        table.add_row(
-            row["quantizer"],
-            f"{row['omega']:.3g}",
-            f"{row['bits']:,.0f}",
-            f"{row['bits_saved']:.3g} ×",
-            f"{row['iterations_at_most']:.2f} ×",
-        )
-    return table
-
-
 def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
     """Print the table of `lessbits demo` for one network."""
-    table = _numbers(name, "quantizer", "ω", "θ", "iterations", "bits per link", "bits saved", "free?")
+    table = numbers(name, "quantizer", "ω", "θ", "iterations", "bits per link", "bits saved", "free?")
     for row in rows:
         table.add_row(
             row["quantizer"],
@@ -223,7 +173,7 @@ def tuning_report(found: dict[str, Any]) -> None:
         f"{method_in_words(settings)}, {settings['problem']}, {settings['network']} of {settings['nodes']} nodes"
     )
     letters = [LETTERS.get(name, name) for name in names]
-    table = _numbers(
+    table = numbers(
         f"Best of {len(rows)}", "", *letters, "ended", "iterations", settings["goal"], "bits per link", "epochs"
     )
     # Those that were beaten are all alike, and those that diverged are of no use: count them.

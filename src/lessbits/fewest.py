@@ -1,0 +1,255 @@
+"""What sends the fewest bits: methods, quantizers, messages and step sizes, in three stages.
+
+First what is expected: practical step sizes come with a promise of iterations (practical.py), and codecs with the
+length of a message. The best of these, and `tree` at several finenesses, are then run. The winners are refined:
+quantizers a little coarser and finer, and step sizes around theirs.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.codecs import make_codec
+from lessbits.codecs.frames import header_bytes
+from lessbits.engines.sweep import Budget, Outcome, sweep
+from lessbits.errors import InputError
+from lessbits.methods.base import Method
+from lessbits.networks import Network
+from lessbits.problems import Problem
+from lessbits.quantizers import Compressor, Quantizer, make_quantizer
+from lessbits.randomness import Purpose, Step, draws, make_seed
+from lessbits.stepsizes import make_method, promised
+from lessbits.tuning import lattice
+
+METHODS = ("tree", "primal-dual")
+VARIANTS = (("edge", False), ("edge", True), ("broadcast", False), ("broadcast", True))  # messages, corrected
+SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.7, 0.5, 0.25)  # of dithering's levels, in standard deviations
+FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
+ROWS = 16  # Gaussian vectors that message lengths are found with
+RUN = 4  # choices of primal-dual that are run after the first stage
+REFINED = 2  # and refined after the second
+AROUND = range(-2, 3)  # tenths of a decade around a step size
+MOST_ITERATIONS = 10_000
+
+
+class Choice(NamedTuple):
+    """All that shapes a method, but for its step sizes."""
+
+    method: str
+    quantizer: str
+    messages: str | None = None
+    corrected: bool = False
+
+    def make(self, problem: Problem, network: Network, **options: Any) -> Method:
+        """Make it, with practical step sizes where none are given."""
+        return make_method(
+            self.method,
+            problem,
+            network,
+            self.quantizer,
+            messages=self.messages,
+            corrected=self.corrected,
+            stepsizes="practical",
+            **options,
+        )
+
+    def flags(self) -> dict[str, Any]:
+        """Return it as settings."""
+        given = {"method": self.method, "quantizer": self.quantizer, "messages": self.messages}
+        return {name: value for name, value in given.items() if value} | ({"corrected": True} if self.corrected else {})
+
+
+class Expected(NamedTuple):
+    """What a choice is expected to need."""
+
+    choice: Choice
+    iterations: float
+    bits: float  # a link, encoded and with headers
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a choice needed, one outcome a seed."""
+
+    choice: Choice
+    sizes: dict[str, float]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def reached(self) -> bool:
+        """Whether every run reached the target."""
+        return all(outcome.reached for outcome in self.outcomes)
+
+    @property
+    def bits(self) -> float:
+        """Encoded bits a link, mean over the seeds; infinite if a run did not reach the target."""
+        return float(np.mean([outcome.wire_bits_per_link for outcome in self.outcomes])) if self.reached else math.inf
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of a table."""
+        iterations = float(np.mean([outcome.iterations for outcome in self.outcomes]))
+        return {**self.choice._asdict(), **self.sizes, "iterations": iterations, "wire_bits_per_link": self.bits}
+
+
+def message_bits(spelling: str, dim: int) -> float:
+    """Return the mean length of a message about Gaussian vectors, with its header."""
+    quantizer = make_quantizer(spelling, dim)
+    codec = make_codec(quantizer, dim, dtype=np.dtype(jnp.result_type(float)))
+    return 8 * (header_bytes(codec) + float(_mean_bytes(quantizer, codec.length_model(), dim)))
+
+
+@partial(jax.jit, static_argnames="dim")
+def _mean_bytes(quantizer: Compressor, length: Any, dim: int) -> jax.Array:
+    vectors = jax.random.normal(jax.random.key(1), (ROWS, dim))
+    draw = draws(Step(make_seed(0), jnp.int32(0)), jnp.arange(ROWS), Purpose.MEMORY)
+    return jnp.mean(length(quantizer.quantize(vectors, quantizer.measure(vectors), draw)))
+
+
+def dithers(dim: int) -> list[str]:
+    """Return dithering from coarse to fine, subtractive where that has the smaller error."""
+    levels = sorted({max(1, round(math.sqrt(dim) / spacing)) for spacing in SPACINGS})
+    return [f"subtractive:{s}" if math.sqrt(dim) / s <= 3 else f"dither:{s}" for s in levels]
+
+
+def expect(
+    problem: Problem, network: Network, reduction: float, choices: Iterable[Choice], option: str = "B"
+) -> list[Expected]:
+    """Return what choices of primal-dual may need to divide the squared error by `reduction`, best first."""
+    lengths: dict[str, float] = {}
+    found = []
+    for choice in choices:
+        quantizer = make_quantizer(choice.quantizer, problem.dim)
+        if not isinstance(quantizer, Quantizer):
+            raise InputError(f"primal-dual was given {quantizer.name}, which is biased: choose one such as dit-4")
+        messages = choice.messages or "independent"
+        promise = promised(problem, network, quantizer, option, messages, corrected=choice.corrected, refine=False)
+        if choice.quantizer not in lengths:
+            lengths[choice.quantizer] = message_bits(choice.quantizer, problem.dim)
+        iterations = promise.iterations(reduction)
+        copies = 2 if messages == "independent" and not quantizer.lossless else 1
+        found.append(Expected(choice, iterations, copies * lengths[choice.quantizer] * iterations))
+    return sorted(found, key=lambda each: each.bits)
+
+
+def gossip_choices(dim: int, quantizer: str | None = None, messages: str | None = None) -> list[Choice]:
+    """Return the choices of primal-dual that are worth a look; what is given is kept."""
+    variants = VARIANTS if messages is None else [(messages, False), (messages, True)]
+    spellings = dithers(dim) if quantizer is None else [quantizer]
+    return [Choice("primal-dual", spelling, *variant) for spelling in spellings for variant in variants]
+
+
+def tree_choices(quantizer: str | None = None) -> list[Choice]:
+    """Return the choices of tree."""
+    return (
+        [Choice("tree", f"grid:{fineness}") for fineness in FINENESSES]
+        if quantizer is None
+        else [Choice("tree", quantizer)]
+    )
+
+
+@dataclass
+class Fewest:
+    """A search for the fewest bits to a target."""
+
+    problem: Problem
+    network: Network
+    until: float
+    goal: str = "error"
+    seeds: Sequence[int] = (0,)
+    iterations: int = MOST_ITERATIONS
+    progress: Callable[[str], None] | None = None
+    tried: dict[tuple[Any, ...], Tried] = field(default_factory=dict)
+
+    def search(
+        self,
+        methods: Sequence[str] = ("primal-dual", "tree"),
+        quantizer: str | None = None,
+        messages: str | None = None,
+    ) -> list[Tried]:
+        """Expect, run and refine; return all that was run, best first."""
+        for method in methods:
+            if method == "primal-dual":
+                self._gossip(quantizer, messages)
+            elif method == "tree":
+                self._tree(quantizer)
+            else:
+                self._other(method, quantizer)
+        return sorted(self.tried.values(), key=lambda each: each.bits)
+
+    def _gossip(self, quantizer: str | None, messages: str | None) -> None:
+        choices = gossip_choices(self.problem.dim, quantizer, messages)
+        self._say(f"primal-dual: what {len(choices)} choices of quantizer and messages may need")
+        hopeful = [each.choice for each in expect(self.problem, self.network, 1e6, choices)[:RUN]]
+        self._say(f"primal-dual: {len(hopeful)} runs with practical step sizes")
+        best = sorted((self.run(choice) for choice in hopeful), key=lambda each: each.bits)[:REFINED]
+        near = [choice for each in best for choice in ([] if quantizer else _neighbours(each.choice, self.problem.dim))]
+        self._say(f"primal-dual: {len(near)} runs with a coarser or finer quantizer")
+        best = sorted([*best, *(self.run(choice) for choice in near)], key=lambda each: each.bits)[:REFINED]
+        for each in best:
+            self.refine(each, ("theta", "eta"))
+
+    def _tree(self, quantizer: str | None) -> None:
+        choices = tree_choices(quantizer)
+        self._say(f"tree: {len(choices)} runs")
+        best = min((self.run(choice) for choice in choices), key=lambda each: each.bits)
+        if quantizer is None:
+            fineness = int(best.choice.quantizer.split(":")[1])
+            near = {max(1, round(fineness * factor)) for factor in (0.5, 0.63, 0.8, 1.25, 1.6, 2)}
+            self._say(f"tree: {len(near)} runs with a coarser or finer grid")
+            best = min((self.run(Choice("tree", f"grid:{each}")) for each in near), key=lambda each: each.bits)
+        self.refine(best, ("eta",))
+
+    def _other(self, method: str, quantizer: str | None) -> None:
+        """Any other method: its step sizes, each around the practical one, one after the other."""
+        spellings = dithers(self.problem.dim) if quantizer is None else [quantizer]
+        self._say(f"{method}: {len(spellings)} runs with practical step sizes")
+        best = sorted((self.run(Choice(method, spelling)) for spelling in spellings), key=lambda each: each.bits)
+        for each in best[:REFINED]:
+            self.refine(each, tuple(each.sizes))
+
+    def run(self, choice: Choice) -> Tried:
+        """Run a choice with practical step sizes."""
+        method: Any = choice.make(self.problem, self.network)
+        return self._sweep(choice, method, [{name: float(getattr(method, name)) for name in method.step_size_names}])[0]
+
+    def refine(self, start: Tried, names: Sequence[str]) -> Tried:
+        """Try step sizes around those of a run, one name after the other, and keep the best of each."""
+        best = start
+        for name in names:
+            if not best.reached or not best.sizes.get(name):
+                continue
+            middle = round(10 * math.log10(best.sizes[name]))
+            grid = [{**best.sizes, name: lattice(middle + offset, 10)} for offset in AROUND]
+            self._say(f"{start.choice.method} with {start.choice.quantizer}: {len(grid)} values of {name}")
+            method = start.choice.make(self.problem, self.network, **best.sizes)
+            best = min([best, *self._sweep(start.choice, method, grid)], key=lambda each: each.bits)
+        return best
+
+    def _sweep(self, choice: Choice, method: Method, grid: list[dict[str, float]]) -> list[Tried]:
+        """Run what is not known yet, and stop what can no longer win."""
+        budget = Budget(self.iterations, until=self.until, goal=self.goal)
+        keys = [(choice, *sorted(sizes.items())) for sizes in grid]
+        missing = [sizes for key, sizes in zip(keys, grid, strict=True) if key not in self.tried]
+        outcomes = [
+            sweep(self.problem, self.network, method, missing, budget, seed, 1, encoded=True) if missing else []
+            for seed in self.seeds
+        ]
+        for sizes, *by_seed in zip(missing, *outcomes, strict=True):
+            self.tried[choice, *sorted(sizes.items())] = Tried(choice, sizes, tuple(by_seed))
+        return [self.tried[key] for key in keys]
+
+    def _say(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress(text)
+
+
+def _neighbours(choice: Choice, dim: int) -> list[Choice]:
+    """Return the same choice with a few more and a few less levels."""
+    kind, _, levels = choice.quantizer.partition(":")
+    return [choice._replace(quantizer=f"{kind}:{max(1, round(int(levels) * factor))}") for factor in (0.8, 1.25)]

@@ -1,0 +1,106 @@
+"""What `lessbits advise` and `lessbits tune --goal bits` say."""
+
+import math
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lessbits.report.text import human, numbers, step_sizes_in_words
+
+SHOWN = 8  # rows of a ranking
+
+
+def advice_report(advice: dict[str, Any]) -> None:
+    """Say in plain words how far one can compress."""
+    console = Console(highlight=False)
+    console.print(f"Network: {advice['network']}.")
+    console.print(
+        f"Messages may be compressed up to ω = {advice['free_omega']:.4g} before more iterations are needed, up to a "
+        "constant factor. (ω is the noise that a quantizer adds, relative to what it sends.) The network allows "
+        f"ρ/ρ_∞ = {advice['network_bound']:.4g}, the problem κρ = {advice['problem_bound']:.4g}; the smaller counts."
+    )
+    if advice["settings"]["messages"] == "broadcast":
+        console.print("Broadcast messages share their noise, so the network allows only ω = 2, whatever its shape.")
+    if advice["choices"]:
+        console.print()
+        console.print(_choices(advice["choices"], advice["exact_bits"]))
+        console.print(
+            "Bits are sent a link and iteration, all messages together. The constant factor is estimated from tuned "
+            "runs on ring and star: half of ω halves what is above 1."
+        )
+    best = advice["recommended"]
+    console.print()
+    if best is None:
+        console.print("No rand-K or dit-K is that gentle: send exact messages, or accept more iterations.")
+    elif best["bits_saved"] <= 1:
+        console.print("Messages that gentle are no shorter than exact ones: send exact, or accept more iterations.")
+    elif best["bits_saved_in_all"] <= 1:
+        console.print("The extra iterations may cost what the shorter messages save: try both before you choose.")
+    else:
+        console.print(
+            f"Take --quantizer {best['quantizer']}: {best['bits_saved']:.3g} times fewer bits an iteration, and about "
+            f"{best['bits_saved_in_all']:.2g} times fewer in all if it needs {best['iterations_at_most']:.2f} times "
+            "the iterations."
+        )
+    _print_fewest(console, advice["fewest"])
+
+
+def _print_fewest(console: Console, fewest: dict[str, Any]) -> None:
+    """Say what is expected to send the fewest bits."""
+    console.print()
+    table = numbers(
+        f"Fewest bits to a squared error of {fewest['until']:.3g}, as expected", "method", "exchanges", "bits per link"
+    )
+    for row in fewest["expected"]:
+        table.add_row(choice_in_words(row), f"{row['iterations']:,.0f}", human(row["bits"]))
+    console.print(table)
+    console.print(
+        "Bits are encoded, with headers, on a link and in one direction. tree waits for whole sums: an exchange"
+    )
+    console.print("there moves one level of the tree, so that it suits slow links, and gossip those of long delay.")
+    console.print()
+    console.print(f"Expected to send the fewest, {human(fewest['bits'])} a link:")
+    console.print(f"  {fewest['command']}", soft_wrap=True)
+
+
+def choice_in_words(row: dict[str, Any]) -> str:
+    """Name a method with its messages and quantizer."""
+    words = [row["method"], "corrected" if row["corrected"] else "", row["messages"] or "", row["quantizer"]]
+    return ", ".join(word for word in words if word)
+
+
+def fewest_report(found: dict[str, Any]) -> None:
+    """Print the ranking of `lessbits tune --goal bits`."""
+    console = Console(highlight=False)
+    settings = found["settings"]
+    console.print(f"{settings['problem']}, {settings['network']} of {settings['nodes']} nodes, d = {settings['dim']}")
+    reached = [row for row in found["candidates"] if math.isfinite(row["wire_bits_per_link"])]
+    table = numbers(f"Best of {len(found['candidates'])}", "", "method", "step sizes", "exchanges", "bits per link")
+    first = {row["method"]: number for number, row in reversed(list(enumerate(reached, start=1)))}
+    for number, row in enumerate(reached, start=1):
+        if number <= SHOWN or number in first.values():  # the best of every method at least
+            bits = human(row["wire_bits_per_link"])
+            words = choice_in_words(row), step_sizes_in_words(row)
+            table.add_row(str(number), *words, f"{row['iterations']:,.0f}", bits)
+    console.print(table)
+    if not reached:
+        console.print("None reached the target: allow more --iterations, or ask for less.")
+        return
+    console.print(f"Take\n  {found['command']}", soft_wrap=True)
+
+
+def _choices(rows: list[dict[str, Any]], exact_bits: float) -> Table:
+    table = numbers(
+        "The shortest messages within that bound", "quantizer", "ω", "bits", "bits saved", "iterations, up to"
+    )
+    table.add_row("exact", "0", f"{exact_bits:,.0f}", "1 ×", "1 ×")
+    for row in rows:
+        table.add_row(
+            row["quantizer"],
+            f"{row['omega']:.3g}",
+            f"{row['bits']:,.0f}",
+            f"{row['bits_saved']:.3g} ×",
+            f"{row['iterations_at_most']:.2f} ×",
+        )
+    return table

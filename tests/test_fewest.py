@@ -1,0 +1,106 @@
+"""What sends the fewest bits: what is expected, what is found, and what the commands say."""
+
+import math
+
+import pytest
+from command_line import run_command
+
+from lessbits import Consensus, InputError, LeastSquares, Settings, make_network, simulate
+from lessbits.advice import advise
+from lessbits.fewest import Choice, Fewest, dithers, expect, gossip_choices, message_bits
+
+PROBLEM, RING = Consensus.random(20, 100), make_network("ring", 20)
+
+
+def test_expected_bits_are_near_those_of_runs():
+    choices = [Choice("primal-dual", f"subtractive:{levels}", "broadcast", True) for levels in (5, 10, 40)]
+    for each in expect(PROBLEM, RING, 1e8, choices):
+        method = each.choice.make(PROBLEM, RING)
+        start = simulate(PROBLEM, RING, method, 1)["error"][0]
+        trace = simulate(PROBLEM, RING, method, 5000, until=start / 1e8, record_every=1)
+        assert trace["wire_bits_per_link"][-1] == pytest.approx(each.bits, rel=0.35)
+
+
+def test_messages_cost_what_gaussian_vectors_cost():
+    assert message_bits("exact", 100) == 8 * (4 + 800)
+    assert message_bits("subtractive:10", 100) == pytest.approx(100 * 2.1 + 8 * 9, rel=0.1)
+
+
+def test_dithering_is_subtractive_where_that_errs_less():
+    names = dithers(100)
+    assert names[0].startswith("dither:")
+    assert names[-1] == "subtractive:40"
+
+
+def test_what_is_given_is_kept():
+    assert {choice.quantizer for choice in gossip_choices(100, quantizer="dit-3")} == {"dit-3"}
+    assert {choice.messages for choice in gossip_choices(100, messages="edge")} == {"edge"}
+    with pytest.raises(InputError, match="biased"):
+        expect(PROBLEM, RING, 1e6, gossip_choices(100, quantizer="top-3"))
+
+
+def test_the_search_finds_less_than_practical_step_sizes_need():
+    problem, network = LeastSquares.random(6, 12, condition=5.0), make_network("ring", 6)
+    search = Fewest(problem, network, 1e-6, iterations=3000)
+    tried = search.search()
+    assert [each.bits for each in tried] == sorted(each.bits for each in tried)
+    best = tried[0]
+    assert best.choice.method == "tree"
+    gossip = [each for each in tried if each.choice.method == "primal-dual"]
+    first = gossip[0]
+    assert first.reached
+    assert first.bits <= min(search.run(each.choice).bits for each in gossip)
+    # The winner's bits are those of a run by itself.
+    for each in (best, first):
+        method = each.choice.make(problem, network, **each.sizes)
+        trace = simulate(problem, network, method, 3000, until=1e-6, record_every=1)
+        assert trace["wire_bits_per_link"][-1] == pytest.approx(each.bits, rel=1e-4)
+
+
+def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys):
+    line = "tune --nodes 5 --dim 8 --network star --method tree --goal bits --until 1e-6 --seeds 2"
+    result = run_command(monkeypatch, capsys, *line.split())
+    assert result.status == 0
+    assert "tree, grid:" in result.out
+    command = result.out.split("Take")[1].split()
+    assert command[:2] == ["lessbits", "run"]
+    run = run_command(monkeypatch, capsys, *command[1:], "--json", "-").json
+    found = run_command(monkeypatch, capsys, *line.split(), "--json", "-", "--quiet").json
+    assert run["wire_bits_per_link"] == pytest.approx(found["best"]["wire_bits_per_link"], rel=0.2)  # one of two seeds
+    assert found["command"].split() == command
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("tune --goal bits", "but to which error? Give until"),
+        ("tune --goal bits --until 1e-3 --aim bits", "aim was given with the goal bits"),
+        ("run --goal bits", "unknown goal 'bits'"),
+    ],
+)
+def test_mistakes_get_one_line(monkeypatch, capsys, line, says):
+    result = run_command(monkeypatch, capsys, *line.split())
+    assert result.status == 2
+    assert says in result.err
+
+
+def test_advice_ends_with_a_command_that_sends_about_what_it_says(monkeypatch, capsys):
+    settings = Settings(network="ring", nodes=20, dim=60, until=1e-4)
+    fewest = advise(settings)["fewest"]
+    assert [row["method"] for row in fewest["expected"]] == ["tree", "primal-dual"]
+    assert fewest["bits"] == fewest["expected"][0]["bits"] < fewest["expected"][1]["bits"]
+    words = fewest["command"].split()
+    assert words[:2] == ["lessbits", "run"]
+    run = run_command(monkeypatch, capsys, *words[1:], "--json", "-").json
+    assert run["error"] <= 1e-4
+    assert run["wire_bits_per_link"] == pytest.approx(fewest["bits"], rel=0.1)
+    out = run_command(
+        monkeypatch, capsys, *["advise", "--network", "ring", "--nodes", "20", "--dim", "60", "--until", "1e-4"]
+    ).out
+    assert out.rstrip().endswith(fewest["command"])
+
+
+def test_advice_without_a_target_takes_a_millionth_of_the_start():
+    fewest = advise(Settings(network="star", nodes=8, dim=30))["fewest"]
+    assert math.isfinite(fewest["bits"])
+    assert 1e-6 < fewest["until"] < 1e-3
