@@ -6,6 +6,7 @@ quantizers a little coarser and finer, and step sizes around theirs.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,7 +35,9 @@ FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
 ROWS = 16  # Gaussian vectors that message lengths are found with
 RUN = 4  # choices of primal-dual that are run after the first stage
 REFINED = 2  # and refined after the second
-AROUND = range(-2, 3)  # tenths of a decade around a step size
+AROUND = (-2, -1, 0, 1, 2)  # tenths of a decade around a step size
+FAR = (-10, -5, 0, 5, 10)  # where practical step sizes may be far off
+PASSES = 4  # over all step sizes, while that helps
 MOST_ITERATIONS = 10_000
 
 
@@ -83,17 +86,23 @@ class Tried:
 
     @property
     def reached(self) -> bool:
-        """Whether every run reached the target."""
-        return all(outcome.reached for outcome in self.outcomes)
+        """Whether every run reached the target; there may be none, if no step sizes are stable."""
+        return bool(self.outcomes) and all(outcome.reached for outcome in self.outcomes)
 
     @property
     def bits(self) -> float:
         """Encoded bits a link, mean over the seeds; infinite if a run did not reach the target."""
         return float(np.mean([outcome.wire_bits_per_link for outcome in self.outcomes])) if self.reached else math.inf
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Order by bits; those that did not reach the target by how near they came."""
+        near = [outcome.value if not outcome.diverged else math.inf for outcome in self.outcomes]
+        return self.bits, float(np.mean(near)) if near else math.inf
+
     def row(self) -> dict[str, Any]:
         """Return it as a row of a table."""
-        iterations = float(np.mean([outcome.iterations for outcome in self.outcomes]))
+        iterations = float(np.mean([outcome.iterations for outcome in self.outcomes])) if self.outcomes else math.inf
         return {**self.choice._asdict(), **self.sizes, "iterations": iterations, "wire_bits_per_link": self.bits}
 
 
@@ -180,56 +189,76 @@ class Fewest:
                 self._tree(quantizer)
             else:
                 self._other(method, quantizer)
-        return sorted(self.tried.values(), key=lambda each: each.bits)
+        return sorted(self.tried.values(), key=lambda each: each.rank)
 
     def _gossip(self, quantizer: str | None, messages: str | None) -> None:
         choices = gossip_choices(self.problem.dim, quantizer, messages)
         self._say(f"primal-dual: what {len(choices)} choices of quantizer and messages may need")
         hopeful = [each.choice for each in expect(self.problem, self.network, 1e6, choices)[:RUN]]
         self._say(f"primal-dual: {len(hopeful)} runs with practical step sizes")
-        best = sorted((self.run(choice) for choice in hopeful), key=lambda each: each.bits)[:REFINED]
-        near = [choice for each in best for choice in ([] if quantizer else _neighbours(each.choice, self.problem.dim))]
+        best = sorted((self.run(choice) for choice in hopeful), key=lambda each: each.rank)[:REFINED]
+        near = [choice for each in best for choice in ([] if quantizer else _neighbours(each.choice))]
         self._say(f"primal-dual: {len(near)} runs with a coarser or finer quantizer")
-        best = sorted([*best, *(self.run(choice) for choice in near)], key=lambda each: each.bits)[:REFINED]
+        best = sorted([*best, *(self.run(choice) for choice in near)], key=lambda each: each.rank)[:REFINED]
         for each in best:
             self.refine(each, ("theta", "eta"))
 
     def _tree(self, quantizer: str | None) -> None:
         choices = tree_choices(quantizer)
         self._say(f"tree: {len(choices)} runs")
-        best = min((self.run(choice) for choice in choices), key=lambda each: each.bits)
+        best = min((self.run(choice) for choice in choices), key=lambda each: each.rank)
         if quantizer is None:
             fineness = int(best.choice.quantizer.split(":")[1])
             near = {max(1, round(fineness * factor)) for factor in (0.5, 0.63, 0.8, 1.25, 1.6, 2)}
             self._say(f"tree: {len(near)} runs with a coarser or finer grid")
-            best = min((self.run(Choice("tree", f"grid:{each}")) for each in near), key=lambda each: each.bits)
+            best = min((self.run(Choice("tree", f"grid:{each}")) for each in near), key=lambda each: each.rank)
         self.refine(best, ("eta",))
 
     def _other(self, method: str, quantizer: str | None) -> None:
-        """Any other method: its step sizes, each around the practical one, one after the other."""
-        spellings = dithers(self.problem.dim) if quantizer is None else [quantizer]
+        """Any other method: all its step sizes, from far away too, as practical ones may be poor."""
+        dim = self.problem.dim
+        spellings = dithers(dim) if quantizer is None else [quantizer]
+        if method == "choco" and quantizer is None:
+            spellings += ["grid:1", "grid:2", "grid:5", f"top-{max(1, dim // 20)}", f"top-{max(1, dim // 5)}"]
         self._say(f"{method}: {len(spellings)} runs with practical step sizes")
-        best = sorted((self.run(Choice(method, spelling)) for spelling in spellings), key=lambda each: each.bits)
-        for each in best[:REFINED]:
-            self.refine(each, tuple(each.sizes))
+        best = sorted((self.run(Choice(method, spelling)) for spelling in spellings), key=lambda each: each.rank)
+        better = [self.refine(each, tuple(each.sizes), FAR) for each in best[: 2 * REFINED]]
+        for each in sorted(better, key=lambda each: each.rank)[:REFINED]:
+            near = [self.adopt(choice, each.sizes) for choice in _neighbours(each.choice)] if quantizer is None else []
+            self.refine(min([each, *near], key=lambda each: each.rank), tuple(each.sizes))
 
     def run(self, choice: Choice) -> Tried:
         """Run a choice with practical step sizes."""
-        method: Any = choice.make(self.problem, self.network)
+        try:
+            method: Any = choice.make(self.problem, self.network)
+        except InputError:  # no stable step sizes
+            return Tried(choice, {}, ())
         return self._sweep(choice, method, [{name: float(getattr(method, name)) for name in method.step_size_names}])[0]
 
-    def refine(self, start: Tried, names: Sequence[str]) -> Tried:
-        """Try step sizes around those of a run, one name after the other, and keep the best of each."""
+    def adopt(self, choice: Choice, sizes: dict[str, float]) -> Tried:
+        """Run a choice with the step sizes of another."""
+        return self._sweep(choice, choice.make(self.problem, self.network, **sizes), [dict(sizes)])[0]
+
+    def refine(self, start: Tried, names: Sequence[str], far: Sequence[int] = ()) -> Tried:
+        """Try step sizes around those of a run, one name after the other, and keep the best of each.
+
+        `far` are tenths of a decade to try first.
+        """
         best = start
-        for name in names:
-            if not best.reached or not best.sizes.get(name):
-                continue
-            middle = round(10 * math.log10(best.sizes[name]))
-            grid = [{**best.sizes, name: lattice(middle + offset, 10)} for offset in AROUND]
-            self._say(f"{start.choice.method} with {start.choice.quantizer}: {len(grid)} values of {name}")
-            method = start.choice.make(self.problem, self.network, **best.sizes)
-            best = min([best, *self._sweep(start.choice, method, grid)], key=lambda each: each.bits)
+        for offsets in [far, *[AROUND] * PASSES] if far else [AROUND] * PASSES:
+            before = best
+            for name in names:
+                if best.sizes.get(name, 0) > 0:
+                    best = min([best, *self._around(best, name, offsets)], key=lambda each: each.rank)
+            if best is before and offsets is not far:
+                break
         return best
+
+    def _around(self, best: Tried, name: str, offsets: Sequence[int]) -> list[Tried]:
+        self._say(f"{best.choice.method} with {best.choice.quantizer}: {len(offsets)} values of {name}")
+        middle = round(10 * math.log10(best.sizes[name]))
+        grid = [{**best.sizes, name: lattice(middle + offset, 10)} for offset in offsets]
+        return self._sweep(best.choice, best.choice.make(self.problem, self.network, **best.sizes), grid)
 
     def _sweep(self, choice: Choice, method: Method, grid: list[dict[str, float]]) -> list[Tried]:
         """Run what is not known yet, and stop what can no longer win."""
@@ -249,7 +278,9 @@ class Fewest:
             self.progress(text)
 
 
-def _neighbours(choice: Choice, dim: int) -> list[Choice]:
-    """Return the same choice with a few more and a few less levels."""
-    kind, _, levels = choice.quantizer.partition(":")
-    return [choice._replace(quantizer=f"{kind}:{max(1, round(int(levels) * factor))}") for factor in (0.8, 1.25)]
+def _neighbours(choice: Choice) -> list[Choice]:
+    """Return the same choice with a few more and a few less levels, or coordinates."""
+    kind, number = re.fullmatch(r"(.*?)(\d*)", choice.quantizer).groups()  # type: ignore[union-attr]
+    if not number:
+        return []
+    return [choice._replace(quantizer=f"{kind}{max(1, round(int(number) * factor))}") for factor in (0.8, 1.25)]
