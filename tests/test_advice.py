@@ -7,7 +7,7 @@ import pytest
 from command_line import run_command
 
 from lessbits import InputError, Settings, make_quantizer
-from lessbits.advice import advise, describe_theory
+from lessbits.advice import advise, describe_theory, free_compression
 
 
 def ring_of_100():
@@ -70,7 +70,7 @@ def test_theory_of_a_logistic_problem_uses_single_samples_for_c_and_d():
     ],
 )
 def test_advice_is_the_coarsest_quantizer_of_each_kind_within_the_bound(changes, network_bound, problem_bound):
-    advice = advise(Settings(**changes))
+    advice = free_compression(Settings(**changes))
     dim, bound = advice["settings"]["dim"], min(network_bound, problem_bound)
     assert advice["network_bound"] == pytest.approx(network_bound)
     assert advice["problem_bound"] == pytest.approx(problem_bound)
@@ -90,13 +90,15 @@ def test_advice_is_the_coarsest_quantizer_of_each_kind_within_the_bound(changes,
 
 @pytest.mark.parametrize("dim", [50, 100])
 def test_a_whole_bound_is_met_despite_rounding(dim):
-    advice = advise(Settings(network="complete", nodes=49, problem="least-squares", dim=dim, condition=1000.0))
+    advice = free_compression(
+        Settings(network="complete", nodes=49, problem="least-squares", dim=dim, condition=1000.0)
+    )
     # The bound is 49, and comes out as 48.99999999999999; ω of rand-K is d/k - 1.
     assert advice["choices"][0]["quantizer"] == f"rand-{dim // 50}"
 
 
 def test_in_one_dimension_nothing_is_recommended_that_does_not_exist():
-    advice = advise(Settings(network="ring", nodes=100, dim=1))
+    advice = free_compression(Settings(network="ring", nodes=100, dim=1))
     assert [row["quantizer"] for row in advice["choices"]] == ["dit-1"]  # rand-1 of 1 is exact
 
 

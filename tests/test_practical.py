@@ -74,7 +74,7 @@ PROBLEMS = {
     "consensus": lambda: Consensus.random(12, 20),
     "ridge": lambda: LeastSquares.random(12, 20, condition=30.0),
 }
-QUANTIZERS = ["dit-2", "dit-5", "rand-5", "ternary", "natural"]
+QUANTIZERS = ["dit-2", "subtractive:5", "rand-5", "ternary", "natural"]
 FAMILY = [("independent", False), ("broadcast", False), ("edge", False), ("broadcast", True), ("edge", True)]
 # Every pair of network, problem and quantizer, the members of the family taking turns.
 TABLE = [

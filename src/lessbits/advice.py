@@ -100,9 +100,15 @@ def _proven_iterations(
 
 
 def advise(settings: Settings) -> dict[str, Any]:
+    """Return how far one can compress for free, and what is expected to send the fewest bits, with the command."""
+    free = free_compression(settings)
+    problem, network, _ = build_parts(settings)
+    return {**free, "fewest": fewest_expected(settings, problem, network)}
+
+
+def free_compression(settings: Settings) -> dict[str, Any]:
     """Return the largest ω that is free here, and the shortest messages of each kind within it."""
     _only_primal_dual(settings)
-    asked = settings
     problem, network, settings = build_parts(settings)
     if problem.convexity <= 0:
         raise InputError(
@@ -126,7 +132,6 @@ def advise(settings: Settings) -> dict[str, Any]:
             if name is not None
         ],
         "recommended": _recommended(free, problem.dim, setting, _messages(settings)),
-        "fewest": fewest_expected(asked, problem, network),
         "settings": settings.model_dump(),
     }
 

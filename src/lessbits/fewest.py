@@ -30,7 +30,7 @@ from lessbits.tuning import lattice
 
 METHODS = ("tree", "primal-dual")
 VARIANTS = (("edge", False), ("edge", True), ("broadcast", False), ("broadcast", True))  # messages, corrected
-SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.7, 0.5, 0.25)  # of dithering's levels, in standard deviations
+SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
 FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
 ROWS = 16  # Gaussian vectors that message lengths are found with
 RUN = 4  # choices of primal-dual that are run after the first stage
