@@ -35,7 +35,7 @@ EASE = 0.1  # weight of the mean mode beside the slowest, so that no step size i
 ETAS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)  # the coarse grid: η over its largest value,
 DUALS = (3.0, 2.0, 1.33, 1.0, 0.5, 0.2, 0.05)  # ηθλ_max, for option A θλ_max/μ,
 ALPHAS = (0.9, 0.5, 0.15)  # and α
-DOWNHILL = {"maxiter": 80, "xatol": 1e-2, "fatol": 1e-4}
+DOWNHILL = {"maxiter": 120, "xatol": 1e-2, "fatol": 1e-4}
 
 
 class Promise(NamedTuple):
@@ -114,7 +114,7 @@ def practical_step_sizes(
     if not refine:
         sizes = sizes_at(grid[order[0]])
         return Promise(sizes, _rate(option, setting, modes, sizes, messages, corrected)[0])
-    found = [minimize(cost, grid[at], method="Nelder-Mead", options=DOWNHILL) for at in order[:2]]
+    found = [minimize(cost, grid[at], method="Nelder-Mead", options=DOWNHILL) for at in order[:3]]
     best = min(found, key=lambda end: float(end.fun)).x
     best = minimize(cost, best, method="Nelder-Mead", options=DOWNHILL).x  # afresh: the slowest mode's rate has kinks
     sizes = sizes_at(best)
