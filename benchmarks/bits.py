@@ -143,7 +143,7 @@ ROWS = {
 }
 
 
-def scaled(found, column):
+def scaled(found):
     """The same choice for d = 10 000: levels grow as √d."""
     choice = {name: found.get(name) for name in ("method", "quantizer", "messages")}
     kind, _, levels = choice["quantizer"].partition(":")
@@ -192,7 +192,7 @@ def main():
             at = Column(column, target, told.w1a)
             if f"d={LARGE}" in column:
                 found = cells.get(f"{row}|{name.replace(str(LARGE), str(SMALL))}")
-                found = None if found is None else at.measure(scaled(found, column), found["sizes"])
+                found = None if found is None else at.measure(scaled(found), found["sizes"])
             else:
                 found = at.tuned(row)
             cells[f"{row}|{name}"] = found

@@ -30,7 +30,7 @@ class EntropyLevels(Codec):
     """One byte that names the model, the levels' code, and the scale; at most one byte longer than a fixed width.
 
     The code has a symbol for each level (see `buckets`), then the low bits of those that share a symbol with others. A
-    vector that a fixed width holds in fewer bytes is sent so; one of zeros takes 5 bytes, or 1 with scale zero.
+    vector that a fixed width holds in fewer bytes is sent so; one of zeros takes 3 bytes, or 1 with scale zero.
     """
 
     body_bytes = None
