@@ -21,8 +21,9 @@ import numpy as np
 jax.config.update("jax_enable_x64", True)
 
 from lessbits import Consensus, LeastSquares, Settings, make_network, simulate  # noqa: E402
+from lessbits.expected import Choice, expect, gossip_choices  # noqa: E402
 from lessbits.experiment import build_parts  # noqa: E402
-from lessbits.fewest import Choice, Fewest  # noqa: E402
+from lessbits.fewest import Fewest  # noqa: E402
 
 NETWORKS = {"ring-100": "ring", "star-100": "star", "torus-10x10": "torus:10x10", "4-regular-100": "random-regular:4"}
 SEEDS = (0, 1, 2)
@@ -143,8 +144,6 @@ class Column:
         """No tuning at all: tree as it is, or the gossip that is expected to send the fewest bits."""
         if method == "tree-practical":
             return self.measure(Choice("tree", "grid:10"), {})
-        from lessbits.fewest import expect, gossip_choices
-
         best = expect(self.problem, self.network, 1e6, gossip_choices(self.problem.dim))[0].choice
         return self.measure(best, {})
 

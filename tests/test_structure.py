@@ -30,6 +30,7 @@ LAYERS = [
     {"engines"},
     {"report"},
     {"stepsizes", "tuning"},
+    {"expected"},
     {"fewest"},
     {"experiment", "advice"},
     {"tuned", "job"},

@@ -9,8 +9,8 @@ from lessbits import theory
 from lessbits.engines.scoring import Lyapunov
 from lessbits.engines.simulate import simulate
 from lessbits.errors import InputError
+from lessbits.expected import Choice, Expected, expect, gossip_choices
 from lessbits.experiment import build_parts
-from lessbits.fewest import Choice, Expected, expect, gossip_choices
 from lessbits.methods import Tree
 from lessbits.methods.base import Start
 from lessbits.networks import Network

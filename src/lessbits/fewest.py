@@ -1,79 +1,33 @@
 """What sends the fewest bits: methods, quantizers, messages and step sizes, in three stages.
 
-First what is expected: practical step sizes come with a promise of iterations (practical.py), and codecs with the
-length of a message. The best of these, and `tree` at several finenesses, are then run. The winners are refined:
-quantizers a little coarser and finer, and step sizes around theirs.
+First what is expected (expected.py). The best of these, and `tree` at several finenesses, are then run. The winners are
+refined: quantizers a little coarser and finer, and step sizes around theirs.
 """
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from lessbits.codecs import make_codec
-from lessbits.codecs.frames import header_bytes
 from lessbits.engines.sweep import Budget, Outcome, sweep
 from lessbits.errors import InputError
+from lessbits.expected import Choice, dithers, expect, fading_choices, gossip_choices
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.quantizers import Compressor, Quantizer, make_quantizer
-from lessbits.randomness import Purpose, Step, draws, make_seed
-from lessbits.stepsizes import make_method, promised
 from lessbits.tuning import lattice
 
 METHODS = ("tree", "primal-dual")
-VARIANTS = (("edge", False), ("edge", True), ("broadcast", False), ("broadcast", True))  # messages, corrected
-SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
 FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
-ROWS = 16  # Gaussian vectors that message lengths are found with
-RUN = 4  # choices of primal-dual that are run after the first stage
+RUN = 3  # choices of primal-dual of each kind, with a scale or fading, that are run after the first stage
 REFINED = 2  # and refined after the second
 AROUND = (-2, -1, 0, 1, 2)  # tenths of a decade around a step size
 FAR = (-10, -5, 0, 5, 10)  # where practical step sizes may be far off
 PASSES = 4  # over all step sizes, while that helps
 MOST_ITERATIONS = 10_000
-
-
-class Choice(NamedTuple):
-    """All that shapes a method, but for its step sizes."""
-
-    method: str
-    quantizer: str
-    messages: str | None = None
-    corrected: bool = False
-
-    def make(self, problem: Problem, network: Network, **options: Any) -> Method:
-        """Make it, with practical step sizes where none are given."""
-        return make_method(
-            self.method,
-            problem,
-            network,
-            self.quantizer,
-            messages=self.messages,
-            corrected=self.corrected,
-            stepsizes="practical",
-            **options,
-        )
-
-    def flags(self) -> dict[str, Any]:
-        """Return it as settings."""
-        given = {"method": self.method, "quantizer": self.quantizer, "messages": self.messages}
-        return {name: value for name, value in given.items() if value} | ({"corrected": True} if self.corrected else {})
-
-
-class Expected(NamedTuple):
-    """What a choice is expected to need."""
-
-    choice: Choice
-    iterations: float
-    bits: float  # a link, encoded and with headers
 
 
 @dataclass(frozen=True)
@@ -104,53 +58,6 @@ class Tried:
         """Return it as a row of a table."""
         iterations = float(np.mean([outcome.iterations for outcome in self.outcomes])) if self.outcomes else math.inf
         return {**self.choice._asdict(), **self.sizes, "iterations": iterations, "wire_bits_per_link": self.bits}
-
-
-def message_bits(spelling: str, dim: int) -> float:
-    """Return the mean length of a message about Gaussian vectors, with its header."""
-    quantizer = make_quantizer(spelling, dim)
-    codec = make_codec(quantizer, dim, dtype=np.dtype(jnp.result_type(float)))
-    return 8 * (header_bytes(codec) + float(_mean_bytes(quantizer, codec.length_model(), dim)))
-
-
-@partial(jax.jit, static_argnames="dim")
-def _mean_bytes(quantizer: Compressor, length: Any, dim: int) -> jax.Array:
-    vectors = jax.random.normal(jax.random.key(1), (ROWS, dim))
-    draw = draws(Step(make_seed(0), jnp.int32(0)), jnp.arange(ROWS), Purpose.MEMORY)
-    return jnp.mean(length(quantizer.quantize(vectors, quantizer.measure(vectors), draw)))
-
-
-def dithers(dim: int) -> list[str]:
-    """Return dithering from coarse to fine, subtractive where that has the smaller error."""
-    levels = sorted({max(1, round(math.sqrt(dim) / spacing)) for spacing in SPACINGS})
-    return [f"subtractive:{s}" if math.sqrt(dim) / s <= 3 else f"dither:{s}" for s in levels]
-
-
-def expect(
-    problem: Problem, network: Network, reduction: float, choices: Iterable[Choice], option: str = "B"
-) -> list[Expected]:
-    """Return what choices of primal-dual may need to divide the squared error by `reduction`, best first."""
-    lengths: dict[str, float] = {}
-    found = []
-    for choice in choices:
-        quantizer = make_quantizer(choice.quantizer, problem.dim)
-        if not isinstance(quantizer, Quantizer):
-            raise InputError(f"primal-dual was given {quantizer.name}, which is biased: choose one such as dit-4")
-        messages = choice.messages or "independent"
-        promise = promised(problem, network, quantizer, option, messages, corrected=choice.corrected, refine=False)
-        if choice.quantizer not in lengths:
-            lengths[choice.quantizer] = message_bits(choice.quantizer, problem.dim)
-        iterations = promise.iterations(reduction)
-        copies = 2 if messages == "independent" and not quantizer.lossless else 1
-        found.append(Expected(choice, iterations, copies * lengths[choice.quantizer] * iterations))
-    return sorted(found, key=lambda each: each.bits)
-
-
-def gossip_choices(dim: int, quantizer: str | None = None, messages: str | None = None) -> list[Choice]:
-    """Return the choices of primal-dual that are worth a look; what is given is kept."""
-    variants = VARIANTS if messages is None else [(messages, False), (messages, True)]
-    spellings = dithers(dim) if quantizer is None else [quantizer]
-    return [Choice("primal-dual", spelling, *variant) for spelling in spellings for variant in variants]
 
 
 def tree_choices(quantizer: str | None = None) -> list[Choice]:
@@ -192,9 +99,12 @@ class Fewest:
         return sorted(self.tried.values(), key=lambda each: each.rank)
 
     def _gossip(self, quantizer: str | None, messages: str | None) -> None:
-        choices = gossip_choices(self.problem.dim, quantizer, messages)
-        self._say(f"primal-dual: what {len(choices)} choices of quantizer and messages may need")
-        hopeful = [each.choice for each in expect(self.problem, self.network, 1e6, choices)[:RUN]]
+        kinds = [gossip_choices(self.problem.dim, quantizer, messages)]
+        if quantizer is None:
+            kinds.append(fading_choices(self.problem, self.network, messages))
+        self._say(f"primal-dual: what {sum(map(len, kinds))} choices of quantizer and messages may need")
+        ranked = [expect(self.problem, self.network, 1e6, choices)[:RUN] for choices in kinds]
+        hopeful = [each.choice for some in ranked for each in some]
         self._say(f"primal-dual: {len(hopeful)} runs with practical step sizes")
         best = sorted((self.run(choice) for choice in hopeful), key=lambda each: each.rank)[:REFINED]
         near = [choice for each in best for choice in ([] if quantizer else _neighbours(each.choice))]
@@ -280,6 +190,10 @@ class Fewest:
 
 def _neighbours(choice: Choice) -> list[Choice]:
     """Return the same choice with a few more and a few less levels, or coordinates."""
+    if choice.quantizer.startswith("fading:"):
+        first, factor = map(float, choice.quantizer.split(":")[1:])
+        pairs = [(first * 1.4, factor), (first / 1.4, factor), (first, factor**1.15), (first, factor ** (1 / 1.15))]
+        return [choice._replace(quantizer=f"fading:{one:.3g}:{min(other, 0.99999):.5g}") for one, other in pairs]
     kind, number = re.fullmatch(r"(.*?)(\d*)", choice.quantizer).groups()  # type: ignore[union-attr]
     if not number:
         return []

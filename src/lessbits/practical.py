@@ -13,6 +13,9 @@ node's neighbours share bring variance λ²v into z, independent ones 2wλv (w t
 comes in returns, k iterations later, as ω·mean(response²) of new noise; if r^-k times these add up to one, then the
 mean square shrinks by r an iteration (or by the slowest mode's own rate, if that is slower). Nothing here is fitted:
 docs/fewest-bits.md compares the promised iterations with those that runs need.
+
+The noise of the quantizer `fading` does not depend on y - h, and shrinks by R² an iteration. Then so does the rest, if
+no mode is slower; and the best step sizes are those for which the least of it returns, as messages then are shortest.
 """
 
 import math
@@ -43,6 +46,7 @@ class Promise(NamedTuple):
 
     sizes: StepSizes
     rate: float
+    spread: float = 0.0  # of `fading`: the root mean square of what is sent, in spacings
 
     def iterations(self, reduction: float) -> float:
         """Return about how many iterations divide the squared error by `reduction`."""
@@ -94,31 +98,40 @@ def practical_step_sizes(
             "option A needs strongly convex losses, but μ = 0: add regularization above 0, or take option B"
         )
     modes, given = _Modes.of(setting), given or {}
+    noisy = setting.omega > 0 or setting.fading > 0
 
     def sizes_at(point: np.ndarray) -> StepSizes:
         """Take the logarithms of η and of θ in their natural units, and the log-odds of α."""
         eta = LARGEST_ETA[option] / setting.smoothness * min(1.0, math.exp(point[0]))
         eta = given.get("eta", eta)
         unit = setting.convexity if option == "A" else 1 / eta
-        alpha = 1 / (1 + math.exp(-point[2])) if setting.omega > 0 else 1.0
+        alpha = 1 / (1 + math.exp(-point[2])) if noisy else 1.0
         return StepSizes(math.exp(point[1]) * unit / setting.lambda_max, eta, alpha)._replace(**given)
 
     def cost(point: np.ndarray, bisections: int = BISECTIONS) -> float:
+        if setting.fading:
+            slowest, returned = _faded(option, setting, modes, sizes_at(point), messages, corrected)
+            return 50 + slowest if slowest >= setting.fading else math.log(returned)
         rate, mean_time = _rate(option, setting, modes, sizes_at(point), messages, corrected, bisections)
         return 50 + rate if rate >= 1 else math.log(-1 / math.log(max(rate, 1e-12)) + EASE * mean_time)
 
-    etas, alphas = (1.0,) if option == "A" else ETAS, ALPHAS if setting.omega > 0 else ALPHAS[:1]
+    def promise(point: np.ndarray) -> Promise:
+        sizes = sizes_at(point)
+        if setting.fading:
+            slowest, returned = _faded(option, setting, modes, sizes, messages, corrected)
+            return Promise(sizes, max(slowest, setting.fading), math.sqrt(returned / 12))
+        return Promise(sizes, _rate(option, setting, modes, sizes, messages, corrected)[0])
+
+    etas, alphas = (1.0,) if option == "A" else ETAS, ALPHAS if noisy else ALPHAS[:1]
     axes = np.log(etas), np.log(DUALS), [math.log(alpha / (1 - alpha)) for alpha in alphas]
     grid = np.array(list(product(*axes)))
     order = np.argsort([cost(point, COARSE_BISECTIONS) for point in grid], kind="stable")
     if not refine:
-        sizes = sizes_at(grid[order[0]])
-        return Promise(sizes, _rate(option, setting, modes, sizes, messages, corrected)[0])
+        return promise(grid[order[0]])
     found = [minimize(cost, grid[at], method="Nelder-Mead", options=DOWNHILL) for at in order[:3]]
     best = min(found, key=lambda end: float(end.fun)).x
     best = minimize(cost, best, method="Nelder-Mead", options=DOWNHILL).x  # afresh: the slowest mode's rate has kinks
-    sizes = sizes_at(best)
-    return Promise(sizes, _rate(option, setting, modes, sizes, messages, corrected)[0])
+    return promise(best)
 
 
 def _rate(
@@ -132,11 +145,7 @@ def _rate(
 ) -> tuple[float, float]:
     """Return the mean square rate, and the mean number of iterations in which a mode alone shrinks e times."""
     step, seen = _recursion(option, modes, sizes, corrected)
-    own = np.abs(np.linalg.eigvals(step[:, :2, :2])).max(axis=1)
-    if option != "A":
-        own = np.concatenate([own, np.abs(1 - sizes.eta * modes.curvature)])  # of the mean over all nodes
-    if setting.omega > 0:
-        own = np.append(own, 1 - sizes.alpha)  # the memory follows at its own pace
+    own = _own(option, setting, modes, sizes, step)
     slowest = float(own.max()) ** 2
     if slowest >= 1:
         return slowest, math.inf
@@ -144,25 +153,46 @@ def _rate(
     if setting.omega == 0:
         return slowest, mean_time
     kicks = _kicks(setting, modes, sizes, messages, corrected)
-
-    def returned(rate: float) -> float:
-        """ω Σ_k r^-k mean(response²): the noise that a unit of noise becomes, from a linear equation of covariances."""
-        count = len(step)
-        twice = np.einsum("mij,mkl->mikjl", step, step).reshape(count, 9, 9) / rate
-        start = np.einsum("mki,mkj->mij", kicks, kicks).reshape(count, 9, 1) / rate
-        try:
-            covariance = np.linalg.solve(np.eye(9) - twice, start).reshape(count, 3, 3)
-        except np.linalg.LinAlgError:  # a mode does not shrink faster than that
-            return math.inf
-        return setting.omega * float(np.mean(np.einsum("mi,mij,mj->m", seen, covariance, seen)))
-
-    if (most := returned(1.0)) >= 1:
+    if (most := setting.omega * _returned(1.0, step, seen, kicks)) >= 1:
         return 1 + most, math.inf
     low, high = slowest, 1.0
     for _ in range(bisections):
         middle = (low + high) / 2
-        low, high = (low, middle) if 0 <= returned(middle) < 1 else (middle, high)
+        low, high = (low, middle) if 0 <= setting.omega * _returned(middle, step, seen, kicks) < 1 else (middle, high)
     return high, mean_time
+
+
+def _faded(
+    option: str, setting: Setting, modes: _Modes, sizes: StepSizes, messages: str, corrected: bool
+) -> tuple[float, float]:
+    """Return the slowest mode's own rate, and the mean square of y - h for noise of variance one that fades."""
+    step, seen = _recursion(option, modes, sizes, corrected)
+    slowest = float(_own(option, setting, modes, sizes, step).max()) ** 2
+    if slowest >= setting.fading:
+        return slowest, math.inf
+    return slowest, _returned(setting.fading, step, seen, _kicks(setting, modes, sizes, messages, corrected))
+
+
+def _own(option: str, setting: Setting, modes: _Modes, sizes: StepSizes, step: np.ndarray) -> np.ndarray:
+    """Return by what each mode shrinks an iteration without noise."""
+    own = np.abs(np.linalg.eigvals(step[:, :2, :2])).max(axis=1)
+    if option != "A":
+        own = np.concatenate([own, np.abs(1 - sizes.eta * modes.curvature)])  # of the mean over all nodes
+    if setting.omega > 0 or setting.fading > 0:
+        own = np.append(own, 1 - sizes.alpha)  # the memory follows at its own pace
+    return own
+
+
+def _returned(rate: float, step: np.ndarray, seen: np.ndarray, kicks: np.ndarray) -> float:
+    """Σ_k r^-k mean(response²): what becomes of a unit of noise, from a linear equation of covariances."""
+    count = len(step)
+    twice = np.einsum("mij,mkl->mikjl", step, step).reshape(count, 9, 9) / rate
+    start = np.einsum("mki,mkj->mij", kicks, kicks).reshape(count, 9, 1) / rate
+    try:
+        covariance = np.linalg.solve(np.eye(9) - twice, start).reshape(count, 3, 3)
+    except np.linalg.LinAlgError:  # a mode does not shrink faster than that
+        return math.inf
+    return float(np.mean(np.einsum("mi,mij,mj->m", seen, covariance, seen)))
 
 
 def _recursion(option: str, modes: _Modes, sizes: StepSizes, corrected: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -60,6 +60,7 @@ class Draws(NamedTuple):
 
     low: jax.Array  # uint32 [rows]
     high: jax.Array  # uint32 [rows]
+    iteration: jax.Array | int = 0  # its number, which both ends of a link know too
 
     def bits(self, count: int) -> jax.Array:
         """Return 32 random bits for each row and coordinate, [rows, count]."""
@@ -82,7 +83,8 @@ class Draws(NamedTuple):
 
     def split(self, stream: Purpose) -> "Draws":
         """Return a further, independent stream of the same rows."""
-        return Draws(_mix(self.low + _word(int(stream) * GOLDEN & 0xFFFFFFFF), self.high), _mix(self.high, self.low))
+        low = _mix(self.low + _word(int(stream) * GOLDEN & 0xFFFFFFFF), self.high)
+        return Draws(low, _mix(self.high, self.low), self.iteration)
 
 
 def draws(step: Step, ids: jax.Array, stream: Purpose) -> Draws:
@@ -92,7 +94,7 @@ def draws(step: Step, ids: jax.Array, stream: Purpose) -> Draws:
     low = _mix(base + ids.astype(jnp.uint32) * _word(GOLDEN), base)
     # Not made from `low`: two iterations of one row then never share both words.
     high = _mix(base ^ _word(FIRST_MULTIPLIER), ids.astype(jnp.uint32))
-    return Draws(low, high)
+    return Draws(low, high, step.iteration)
 
 
 def message_draws(step: Step, ids: jax.Array, per_link: bool) -> Draws:

@@ -91,8 +91,8 @@ class Settings(BaseModel):
     quantizer: str | None = _setting(
         None,
         "Method",
-        "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, or rand-K+dit-K; for choco and tree also "
-        "grid:F, top-K, sign, scaled-dit-K",
+        "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or fading:SPACING:FACTOR; "
+        "for choco and tree also grid:F, top-K, sign, scaled-dit-K",
         "dit-4; grid:10 for tree; exact for methods that send vectors as they are",
     )
     stepsizes: Literal["theory", "practical"] = _setting(

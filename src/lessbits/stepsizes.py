@@ -17,7 +17,7 @@ from lessbits.methods.primal_dual import OPTIONS, PrimalDual
 from lessbits.networks import Network
 from lessbits.practical import Promise, practical_step_sizes
 from lessbits.problems import Problem
-from lessbits.quantizers import Compressor, Exact, Quantizer, make_quantizer
+from lessbits.quantizers import Compressor, Exact, Fading, Quantizer, make_quantizer
 from lessbits.theory import Setting, corrected_step_sizes, step_sizes
 
 TRIAL_ITERATIONS = 1000
@@ -191,6 +191,7 @@ def theory_setting(
         omega=quantizer.omega(problem.dim),
         samples=max(1.0, float(np.max(np.asarray(problem.counts))) / batch_size),
         noise=problem.noise(batch_size) if option == "C" else 0.0,
+        fading=quantizer.factor**2 if isinstance(quantizer, Fading) else 0.0,
     )
 
 

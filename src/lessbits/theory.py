@@ -21,6 +21,7 @@ class Setting(NamedTuple):
     omega: float
     samples: float = 1.0  # m of option D: samples a node, in batches
     noise: float = 0.0  # σ² of option C
+    fading: float = 0.0  # R² of the quantizer `fading`: by what its variance shrinks an iteration
 
     @property
     def condition_number(self) -> float:

@@ -2,7 +2,7 @@
 
 import random
 
-from codec_checks import assert_same, made_key, made_payloads
+from codec_checks import assert_same, made_key, made_payloads, quantized
 
 from lessbits.codecs import make_codec
 from lessbits.codecs.frames import Place, seal, unseal
@@ -21,6 +21,10 @@ def subjects(dims=(37,), kept=5):
             for code in ("entropy", "fixed") if "dit" in spelling else ("entropy",):
                 codec = make_codec(make_quantizer(spelling, dim), dim, code)
                 made.append((codec, key, [codec.encode(payload, key) for payload in payloads]))
+        for spelling in ("fading:0.1:0.9", "fading:1e-9:0.9"):  # the second so fine that its spacing is raised
+            codec, _, rows = quantized(spelling, dim)
+            key = rows[0][1]
+            made.append((codec, key, [codec.encode(row, at) for row, at in rows]))
     return made
 
 

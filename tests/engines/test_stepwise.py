@@ -49,6 +49,7 @@ def same_run(trace, other, but=()):
         ("erdos-renyi:0.4", "rand-9+dit-4", "broadcast", (3,)),
         ("erdos-renyi:0.4", "rand-9", "independent", (4,)),
         ("erdos-renyi:0.4", "dit-4", "edge", (3,)),
+        ("ring", "fading:1:0.9", "broadcast", (3,)),
         ("complete", "exact", "independent", (5,)),
     ],
 )

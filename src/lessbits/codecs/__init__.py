@@ -9,6 +9,7 @@ import numpy as np
 from lessbits.codecs.base import Codec
 from lessbits.codecs.composition import CompositionCodec
 from lessbits.codecs.entropy import EntropyLevels
+from lessbits.codecs.fading import FadingCodec
 from lessbits.codecs.levels import FixedLevels, NaturalCodec, SubtractiveCodec
 from lessbits.codecs.values import RandKCodec, RawCodec, TopKCodec, payload_row
 from lessbits.errors import InputError, check_name
@@ -17,6 +18,7 @@ from lessbits.quantizers import (
     Compressor,
     Dither,
     Exact,
+    Fading,
     Grid,
     Natural,
     RandK,
@@ -77,6 +79,14 @@ def _dither(compressor: Dither | SubtractiveDither, dim: int, code: str, dtype: 
     return _levels(DitherPayload, int(compressor.level_count), compressor.level_type, laws, dim, code, dtype)
 
 
+def _grid(compressor: Grid | Fading, dim: int, code: str, dtype: np.dtype) -> Codec:
+    return _levels(GridPayload, MOST_LEVEL, "int32", "widths", dim, code, dtype)
+
+
+def _fading(compressor: Fading, dim: int, code: str, dtype: np.dtype) -> Codec:
+    return FadingCodec(compressor, _grid(compressor, dim, code, dtype), dtype)
+
+
 def _compose(compressor: Composition, dim: int, code: str, dtype: np.dtype) -> Codec:
     kept = int(compressor.first.kept)
     row = payload_row(compressor.second, dim, dtype)
@@ -87,7 +97,8 @@ _FACTORIES: dict[type[Compressor], Factory] = {
     Exact: _raw,
     Dither: _dither,
     SubtractiveDither: lambda compressor, *rest: SubtractiveCodec(_dither(compressor, *rest)),
-    Grid: lambda compressor, *rest: _levels(GridPayload, MOST_LEVEL, "int32", "widths", *rest),
+    Grid: _grid,
+    Fading: _fading,
     Composition: _compose,
     Ternary: lambda compressor, *rest: _levels(DitherPayload, 1, "int8", "signs", *rest),
     ScaledSign: lambda compressor, *rest: _levels(SignPayload, 1, "int8", "signs", *rest),

@@ -10,6 +10,7 @@ from lessbits.quantizers.composition import Composition
 from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
 from lessbits.quantizers.dither import Dither
 from lessbits.quantizers.exact import Exact
+from lessbits.quantizers.fading import Fading
 from lessbits.quantizers.grid import Grid
 from lessbits.quantizers.natural import Natural
 from lessbits.quantizers.rand_k import RandK
@@ -22,6 +23,7 @@ __all__ = [
     "Contraction",
     "Dither",
     "Exact",
+    "Fading",
     "Grid",
     "Natural",
     "Quantizer",
@@ -35,7 +37,7 @@ __all__ = [
     "register_quantizer",
 ]
 
-KEYED = (Composition, RandK, SubtractiveDither)  # draw from the stream that a composition's codec uses already
+KEYED = (Composition, Fading, RandK, SubtractiveDither)  # draw from the stream that a composition's codec uses already
 # Spellings without a number, and spellings NAME-K or NAME:K with one.
 _PLAIN: dict[str, Callable[[], Compressor]] = {
     "exact": Exact,
@@ -64,8 +66,8 @@ def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
 def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
     """Read the spelling of a compressor for vectors of dimension `dim`, or check one that is made already.
 
-    Unbiased: `exact`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`, `rand-50+dit-4`. Biased:
-    `top-10`, `sign`, `grid:10`, `scaled-dit-4`.
+    Unbiased: `exact`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`, `rand-50+dit-4`,
+    `fading:1:0.95`. Biased: `top-10`, `sign`, `grid:10`, `scaled-dit-4`.
 
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237
@@ -89,14 +91,33 @@ def _read(spelling: str, dim: int) -> Compressor:
         return Composition(first, second)
     if spelling in _PLAIN:
         return _PLAIN[spelling]()
+    if spelling.startswith("fading:"):
+        return _fading(spelling)
     match = re.fullmatch(r"(.*?[-:])(-?\d{1,18})", spelling)
     if match and match[1] in _NUMBERED:
         return _NUMBERED[match[1]](int(match[2]))
     raise _unknown(spelling)
 
 
+def _fading(spelling: str) -> Fading:
+    try:
+        spacing, factor = map(float, spelling.split(":")[1:])
+    except ValueError:
+        raise InputError(
+            f"{spelling!r} is not fading:SPACING:FACTOR: write the first spacing and by what it shrinks, "
+            "such as fading:1:0.95"
+        ) from None
+    return Fading.make(spacing, factor)
+
+
 def _unknown(spelling: str) -> InputError:
-    spellings = [*_PLAIN, *(f"{prefix}K" for prefix in _NUMBERED), "rand-K+dit-K", "scaled-dit-K"]
+    spellings = [
+        *_PLAIN,
+        *(f"{prefix}K" for prefix in _NUMBERED),
+        "rand-K+dit-K",
+        "fading:SPACING:FACTOR",
+        "scaled-dit-K",
+    ]
     # Compare the shapes: dot-4 is near dit-K whatever the number.
     shape = re.sub(r"\d+", "K", spelling)
     if shape in spellings:

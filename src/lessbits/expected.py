@@ -1,0 +1,134 @@
+"""What choices of method, quantizer and messages are expected to need, before anything is run.
+
+Practical step sizes come with a promise of iterations (practical.py), and codecs with the length of a message.
+"""
+
+import math
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.codecs import make_codec
+from lessbits.codecs.frames import header_bytes
+from lessbits.errors import InputError
+from lessbits.methods.base import Method
+from lessbits.networks import Network
+from lessbits.problems import Problem
+from lessbits.quantizers import Compressor, Exact, Fading, Quantizer, make_quantizer
+from lessbits.randomness import Purpose, Step, draws, make_seed
+from lessbits.stepsizes import make_method, promised
+
+VARIANTS = (("edge", False), ("edge", True), ("broadcast", False), ("broadcast", True))  # messages, corrected
+SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
+PACES = (0.9, 0.75, 0.6)  # of fading, as shares of the logarithm of what exact messages shrink by
+FIRST_SPACING = 1.4  # of fading, in distances to the solution
+ROWS = 16  # Gaussian vectors that message lengths are found with
+
+
+class Choice(NamedTuple):
+    """All that shapes a method, but for its step sizes."""
+
+    method: str
+    quantizer: str
+    messages: str | None = None
+    corrected: bool = False
+
+    def make(self, problem: Problem, network: Network, **options: Any) -> Method:
+        """Make it, with practical step sizes where none are given."""
+        return make_method(
+            self.method,
+            problem,
+            network,
+            self.quantizer,
+            messages=self.messages,
+            corrected=self.corrected,
+            stepsizes="practical",
+            **options,
+        )
+
+    def flags(self) -> dict[str, Any]:
+        """Return it as settings."""
+        given = {"method": self.method, "quantizer": self.quantizer, "messages": self.messages}
+        return {name: value for name, value in given.items() if value} | ({"corrected": True} if self.corrected else {})
+
+
+class Expected(NamedTuple):
+    """What a choice is expected to need."""
+
+    choice: Choice
+    iterations: float
+    bits: float  # a link, encoded and with headers
+
+
+def message_bits(spelling: str, dim: int, deviation: float = 1.0) -> float:
+    """Return the mean length of a message about Gaussian vectors with this standard deviation, with its header."""
+    quantizer = make_quantizer(spelling, dim)
+    codec = make_codec(quantizer, dim, dtype=np.dtype(jnp.result_type(float)))
+    return 8 * (header_bytes(codec) + float(_mean_bytes(quantizer, codec.length_model(), dim, deviation)))
+
+
+@partial(jax.jit, static_argnames="dim")
+def _mean_bytes(quantizer: Compressor, length: Any, dim: int, deviation: float) -> jax.Array:
+    vectors = deviation * jax.random.normal(jax.random.key(1), (ROWS, dim))
+    draw = draws(Step(make_seed(0), jnp.int32(0)), jnp.arange(ROWS), Purpose.MEMORY)
+    return jnp.mean(length(quantizer.quantize(vectors, quantizer.measure(vectors), draw)))
+
+
+def dithers(dim: int) -> list[str]:
+    """Return dithering from coarse to fine, subtractive where that has the smaller error."""
+    levels = sorted({max(1, round(math.sqrt(dim) / spacing)) for spacing in SPACINGS})
+    return [f"subtractive:{s}" if math.sqrt(dim) / s <= 3 else f"dither:{s}" for s in levels]
+
+
+def expect(
+    problem: Problem, network: Network, reduction: float, choices: Iterable[Choice], option: str = "B"
+) -> list[Expected]:
+    """Return what choices of primal-dual may need to divide the squared error by `reduction`, best first."""
+    lengths: dict[tuple[str, float], float] = {}
+    found = []
+    for choice in choices:
+        quantizer = make_quantizer(choice.quantizer, problem.dim)
+        if not isinstance(quantizer, Quantizer):
+            raise InputError(f"primal-dual was given {quantizer.name}, which is biased: choose one such as dit-4")
+        messages = choice.messages or "independent"
+        fading = quantizer if isinstance(quantizer, Fading) else None
+        promise = promised(
+            problem, network, quantizer, option, messages, corrected=choice.corrected, refine=fading is not None
+        )
+        # What `fading` takes depends on how large the vectors are.
+        deviation = promise.spread * float(fading.spacing(0)) if fading else 1.0
+        key = (choice.quantizer, deviation)
+        if key not in lengths:
+            lengths[key] = message_bits(choice.quantizer, problem.dim, deviation)
+        iterations = promise.iterations(reduction)
+        copies = 2 if messages == "independent" and not quantizer.lossless else 1
+        found.append(Expected(choice, iterations, copies * lengths[key] * iterations))
+    return sorted(found, key=lambda each: each.bits)
+
+
+def gossip_choices(dim: int, quantizer: str | None = None, messages: str | None = None) -> list[Choice]:
+    """Return the choices of primal-dual that are worth a look; what is given is kept."""
+    variants = VARIANTS if messages is None else [(messages, False), (messages, True)]
+    spellings = dithers(dim) if quantizer is None else [quantizer]
+    return [Choice("primal-dual", spelling, *variant) for spelling in spellings for variant in variants]
+
+
+def fading_choices(problem: Problem, network: Network, messages: str | None = None) -> list[Choice]:
+    """Return choices whose precision follows the pace of the method, a little slower than with exact messages."""
+    variants = VARIANTS if messages is None else [(messages, False), (messages, True)]
+    distance = float(np.sqrt(np.mean((np.asarray(problem.start()) - problem.solution) ** 2)))
+    if not distance > 0:
+        return []
+    found = []
+    for variant in variants:
+        exact = promised(problem, network, Exact(), "B", variant[0], corrected=variant[1])
+        for pace in PACES if exact.rate < 1 else ():
+            factor = max(exact.rate ** (pace / 2), 0.5)
+            if factor < 0.99999:
+                spelling = f"fading:{FIRST_SPACING * distance:.2g}:{factor:.5g}"
+                found.append(Choice("primal-dual", spelling, *variant))
+    return found

@@ -1,0 +1,110 @@
+"""Rounding to a grid that becomes finer from iteration to iteration, by a schedule that both ends know."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lessbits.errors import InputError
+from lessbits.pytrees import pytree
+from lessbits.quantizers.base import Quantizer
+from lessbits.quantizers.grid import MOST_LEVEL
+from lessbits.randomness import Draws
+
+OCTAVE = 2**20  # logarithms of spacings are whole numbers, so that both ends find the very same spacing
+STEPS = 16  # spacings in an octave
+FINEST = -110 * OCTAVE  # about 1e-33: differences that small mean that the run has converged
+MANTISSAS = tuple(round((2 ** (step / STEPS) - 1) * 2**23) for step in range(STEPS))  # of float32
+MOST_RAISED = 127  # octaves that a float32 holds
+LARGEST = 2**20  # levels up to here; a message that would need more is sent on a coarser grid
+FIXED_BITS = 24  # a level in a fixed width
+
+
+class FadingPayload(NamedTuple):
+    """Levels and what the spacing was raised by, which travel; the rest, which the receiver knows."""
+
+    levels: jax.Array  # int32 [rows, dim]
+    raised: jax.Array  # [rows], a power of two: 1 unless the grid is far too fine for the message
+    spacing: jax.Array  # [rows], by the schedule; float32 in the working precision
+    low: jax.Array  # uint32 [rows]
+    high: jax.Array
+
+
+@pytree
+class Fading(Quantizer):
+    """Q(x) = Δ(⌊x/Δ + ξ⌋ + ½ - ξ) as subtractive dithering, but with Δ = Δ₀R^k in iteration k, whatever x is.
+
+    The precision adapts: a vector twice as large takes one bit a coordinate more, and one below Δ hardly any. No scale
+    is sent. The error is uniform and independent of x, with variance dΔ²/12: it is noise that comes from outside, and
+    cannot make a method unstable. So step sizes are those for exact messages (ω = 0), and the squared error shrinks by
+    R² an iteration, or as the method does with exact messages if that is slower (docs/fewest-bits.md). Choose R near
+    what the method can do, and Δ₀ near the distance to the solution at the start, in each coordinate. If the schedule
+    runs away from the method, Δ is raised by a power of two that travels, so that levels stay below 2^20.
+    """
+
+    first: int  # log2 Δ₀, in 1/OCTAVE
+    fall: int  # -log2 R, in 1/OCTAVE
+
+    @classmethod
+    def make(cls, spacing: float, factor: float) -> "Fading":
+        """Check the first spacing Δ₀ and the factor R."""
+        spelling = f"fading:{spacing:g}:{factor:g}"
+        if not 1e-30 <= spacing <= 1e30:
+            raise InputError(f"{spelling} was given, but the first spacing must be between 1e-30 and 1e30")
+        fall = round(-OCTAVE * math.log2(factor)) if 0 < factor < 1 else 0
+        if not 0 < fall <= OCTAVE:
+            raise InputError(f"{spelling} was given, but the factor must be from 0.5 to 0.99999")
+        return cls(round(OCTAVE * math.log2(spacing)), fall)
+
+    @property
+    def name(self) -> str:
+        """The spelling that `make_quantizer` reads."""
+        return f"fading:{2 ** (self.first / OCTAVE):.5g}:{self.factor:.5g}"
+
+    @property
+    def factor(self) -> float:
+        """R."""
+        return float(2 ** (-self.fall / OCTAVE))
+
+    def spacing(self, iteration: jax.Array | int) -> jax.Array:
+        """Δ of an iteration, float32: one of 16 in an octave, made from whole numbers."""
+        last = (self.first - FINEST) // self.fall
+        logarithm = self.first - self.fall * jnp.minimum(jnp.asarray(iteration, jnp.int32), last)
+        steps = logarithm // (OCTAVE // STEPS)
+        word = ((127 + steps // STEPS) << 23) | jnp.asarray(MANTISSAS, jnp.int32)[steps % STEPS]
+        return lax.bitcast_convert_type(word, jnp.float32)
+
+    def measure(self, vectors: jax.Array) -> jax.Array:
+        """The largest entry of each vector."""
+        return jnp.max(jnp.abs(vectors), axis=-1)
+
+    def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> FadingPayload:
+        """Round x/Δ + ξ down."""
+        kind = vectors.dtype
+        spacing = jnp.broadcast_to(self.spacing(draws.iteration).astype(kind), measure.shape)
+        octaves = jnp.frexp(measure * (1 / spacing))[1] - LARGEST.bit_length()
+        raised = jnp.ldexp(jnp.ones((), kind), jnp.clip(octaves, 0, MOST_RAISED))
+        dither = draws.uniform(vectors.shape[-1], kind)
+        levels = jnp.floor(vectors * (1 / (raised * spacing))[:, None] + dither)
+        levels = jnp.clip(levels, -MOST_LEVEL, MOST_LEVEL).astype(jnp.int32)
+        return FadingPayload(levels, raised, spacing, draws.low, draws.high)
+
+    def decode(self, payload: FadingPayload) -> jax.Array:
+        """Add ½ - ξ to the levels, ξ drawn anew."""
+        kind = payload.spacing.dtype
+        dither = Draws(payload.low, payload.high).uniform(payload.levels.shape[-1], kind)
+        return (payload.levels.astype(kind) + (0.5 - dither)) * (payload.raised * payload.spacing)[:, None]
+
+    def omega(self, dim: int) -> float:
+        """0: no part of the error grows with x. What there is, dΔ²/12, is `variance`."""
+        return 0.0
+
+    def variance(self, dim: int, iteration: int) -> float:
+        """E‖Q(x) - x‖² in an iteration, of any x."""
+        return dim * float(self.spacing(iteration)) ** 2 / 12
+
+    def bits(self, dim: int) -> float:
+        """24 bits a level, in a fixed width: how large levels are depends on the run."""
+        return float(FIXED_BITS * dim)
