@@ -64,7 +64,7 @@ class Column:
         self.column, self.target, self.w1a = column, target, w1a
         self.goal = goal_of(column)
         self.problem, self.network = parts(column, 0, w1a)
-        slow = column.startswith(("w1a", "ridge")) and row not in ("lead", "choco", "qdgd")
+        slow = column.startswith(("w1a", "ridge")) and row not in ("lead", "choco", "qdgd", "accelerated")
         self.most = MOST[target] * (4 if slow else 1)
 
     def search(self):
@@ -157,10 +157,12 @@ ROWS = {
     "diana": "DIANA",
     "gossip": "our gossip, tuned",
     "gossip-practical": "our gossip, defaults",
+    "accelerated": "our accelerated gossip, tuned",
     "tree": "our tree, tuned",
     "tree-practical": "our tree, defaults",
 }
-OURS = ("gossip", "gossip-practical", "tree", "tree-practical")
+OURS = ("gossip", "gossip-practical", "accelerated", "tree", "tree-practical")
+ONLY = {"diana": ("star",), "accelerated": ("ridge", "w1a")}  # columns that suit a method
 
 
 def scaled(found):
@@ -168,7 +170,7 @@ def scaled(found):
     choice = {name: found.get(name) for name in ("method", "quantizer", "messages")}
     kind, _, levels = choice["quantizer"].partition(":")
     grow = math.sqrt(LARGE / SMALL) if kind in ("dither", "subtractive") else 1
-    near = (0.8, 1, 1.25) if levels else ()
+    near = (0.8, 1, 1.25) if levels.isdigit() else ()
     names = {f"{kind}:{max(1, round(int(levels) * grow * factor))}" for factor in near} or {choice["quantizer"]}
     return [Choice(**{**choice, "quantizer": name}, corrected=bool(found.get("corrected"))) for name in sorted(names)]
 
@@ -218,7 +220,7 @@ def main():
             print(f"{name}: skipped, as no --w1a was given")
             continue
         for row in told.methods:
-            if f"{row}|{name}" in cells or (row == "diana" and not column.startswith("star")):
+            if f"{row}|{name}" in cells or not column.startswith(ONLY.get(row, ("",))):
                 continue
             clock = time.perf_counter()
             at = Column(column, target, told.w1a, row)

@@ -16,6 +16,7 @@ from lessbits.version import __version__
 
 # Names are looked up when first used, so that importing the package, and `lessbits --help`, load no JAX.
 _HOME = {
+    "Accelerated": "methods",
     "AtcTracking": "methods",
     "Baseline": "methods",
     "BroadcastMessages": "methods.messages",
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
     from lessbits.errors import InputError, WireError
     from lessbits.experiment import build
     from lessbits.methods import (
+        Accelerated,
         AtcTracking,
         Baseline,
         Choco,

@@ -166,8 +166,7 @@ class Fewest:
 
     def _around(self, best: Tried, name: str, offsets: Sequence[int]) -> list[Tried]:
         self._say(f"{best.choice.method} with {best.choice.quantizer}: {len(offsets)} values of {name}")
-        middle = round(10 * math.log10(best.sizes[name]))
-        grid = [{**best.sizes, name: lattice(middle + offset, 10)} for offset in offsets]
+        grid = [{**best.sizes, name: _beside(name, best.sizes[name], offset)} for offset in offsets]
         return self._sweep(best.choice, best.choice.make(self.problem, self.network, **best.sizes), grid)
 
     def _sweep(self, choice: Choice, method: Method, grid: list[dict[str, float]]) -> list[Tried]:
@@ -186,6 +185,13 @@ class Fewest:
     def _say(self, text: str) -> None:
         if self.progress is not None:
             self.progress(text)
+
+
+def _beside(name: str, size: float, tenths: int) -> float:
+    """Return a step size so many tenths of a decade away; of momentum, what it lacks to 1 is what counts."""
+    if name == "momentum":
+        return max(0.0, 1 - _beside("", 1 - size, tenths))
+    return lattice(round(10 * math.log10(size)) + tenths, 10)
 
 
 def _neighbours(choice: Choice) -> list[Choice]:

@@ -70,8 +70,9 @@ class Settings(BaseModel):
     method: str = _setting(
         "primal-dual",
         "Method",
-        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), or a competitor: dgd, qdgd, choco, "
-        "extra, gradient-tracking, gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, msda",
+        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), accelerated (gossip for "
+        "ill-conditioned losses), or a competitor: dgd, qdgd, choco, extra, gradient-tracking, "
+        "gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, msda",
     )
     option: str | None = _setting(
         None,
@@ -115,7 +116,7 @@ class Settings(BaseModel):
         gt=0,
     )
     epsilon: float | None = _setting(None, "Method", "step size ε of qdgd", "see --stepsizes", gt=0)
-    momentum: float | None = _setting(None, "Method", "momentum β (ssda, msda)", "as proven", ge=0, lt=1)
+    momentum: float | None = _setting(None, "Method", "momentum β (accelerated, ssda, msda)", "as proven", ge=0, lt=1)
     decay: float | None = _setting(
         None, "Method", "shrink steps as 1/(1 + decay·k) (dgd, choco), or by QDGD's powers", "0; 0.01 for qdgd", ge=0
     )

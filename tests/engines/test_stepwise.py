@@ -79,11 +79,14 @@ def test_samples_and_coins_do_not_depend_on_who_holds_a_node(option):
     np.testing.assert_allclose(trace.x, whole.x, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["choco", "lead", "diana", "gradient-tracking-atc", "qdgd", "tree"])
+OF_OTHERS = {"choco": {"quantizer": "top-5"}, "accelerated": {"stepsizes": "practical"}}
+
+
+@pytest.mark.parametrize("name", ["choco", "lead", "accelerated", "diana", "gradient-tracking-atc", "qdgd", "tree"])
 def test_other_methods_run_on_ranks_too(name):
     network = make_network("star", 7)
     problem = LeastSquares.random(7, DIM, samples=40)
-    method = make_method(name, problem, network, **({"quantizer": "top-5"} if name == "choco" else {}))
+    method = make_method(name, problem, network, **OF_OTHERS.get(name, {}))
     simulated = simulate(problem, network, method, 20)
     trace = run_on(3, problem, network, method, 20)[0]
     varies = {"wire_bits_per_link"} if "gradient" not in name else set()

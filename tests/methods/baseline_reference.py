@@ -200,6 +200,23 @@ def lead(laplacian, gradient, x, gamma, eta, alpha=1.0, quantize=exactly, public
         yield x
 
 
+def accelerated(laplacian, gradient, x, theta, eta, momentum, convexity, alpha=1.0, quantize=exactly, public=0.0):
+    """Kovalev, Salim and Richtárik (2020), algorithm 1, in their words; `public` is what neighbours know."""
+    tau, longer = 1 - momentum, eta / (1 - eta * convexity)
+    dual, final = np.zeros_like(x), x
+    for k in count():
+        at = tau * x + (1 - tau) * final
+        slope = gradient(k, at)
+        half = (x - longer * (slope - convexity * at + dual)) / (1 + longer * convexity)
+        estimate = public + quantize(k, half - public)
+        public = (1 - alpha) * public + alpha * estimate
+        dual = dual + theta * laplacian @ estimate
+        new = (x - longer * (slope - convexity * at + dual)) / (1 + longer * convexity)
+        final = at + 2 * tau / (2 - tau) * (new - x)
+        x = new
+        yield x
+
+
 def diana(laplacian, gradient, x, eta, alpha=1.0, quantize=exactly):
     """Mishchenko et al. (2019), algorithm 1; only the hub knows the new point before it has told the others."""
     hub = np.argmax(np.diag(laplacian))

@@ -39,6 +39,7 @@ PROBLEMS = {"ridge": RIDGE, "logistic": logistic()}
 # Step sizes are the suggested ones, but where those are very small.
 LINEAR = {
     "tree": {},
+    "accelerated": {"stepsizes": "practical"},
     "extra": {},
     "gradient-tracking": {},
     "gradient-tracking-atc": {},

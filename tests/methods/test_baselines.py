@@ -9,6 +9,7 @@ import pytest
 from baseline_reference import Oracle, quantize_with, ridge, states_of
 
 from lessbits import (
+    Accelerated,
     Choco,
     Consensus,
     Dgd,
@@ -38,6 +39,7 @@ POINT, MEMORY = np.random.default_rng(3).normal(size=(2, NODES, DIM))
 
 SIZES = {
     "tree": {"eta": 0.3},
+    "accelerated": {"theta": 0.3, "eta": 0.4, "momentum": 0.6},
     "dgd": {"eta": 0.5, "decay": 0.1},
     "qdgd": {"epsilon": 0.3, "alpha": 0.2, "decay": 0.05},
     "choco": {"gamma": 0.6, "eta": 0.3, "decay": 0.02},
@@ -55,14 +57,14 @@ SIZES = {
 # Every method with whole gradients and with stochastic ones, every compressed one exact and quantized.
 RUNS = [
     *((name, "exact", kind.options[0]) for name, kind in BASELINES.items() if kind.options[0] in "AB"),
-    *((name, "dit-2", "B") for name in ("qdgd", "choco", "lead", "diana")),
+    *((name, "dit-2", "B") for name in ("accelerated", "qdgd", "choco", "lead", "diana")),
     ("tree", "grid:3", "B"),
     ("tree", "scaled-dit-2", "C"),
     ("tree", "grid:3", "D"),
     *((name, "exact", "C") for name in ("dgd", "gradient-tracking", "nids")),
     *((name, "dit-2", "C") for name in ("choco", "diana")),
     *((name, "exact", "D") for name in ("extra", "gradient-tracking-atc", "gt-svrg")),
-    *((name, "dit-2", "D") for name in ("qdgd", "lead", "vr-diana")),
+    *((name, "dit-2", "D") for name in ("accelerated", "qdgd", "lead", "vr-diana")),
 ]
 
 
@@ -93,7 +95,9 @@ def test_a_method_is_what_was_published(name, quantizer, option):
     if quantizer != "exact":
         settings |= {"quantize": quantize_with(method.quantizer, SEED)}
         settings |= {} if name == "tree" else {"alpha": method.alpha}
-        settings |= {"public": MEMORY} if name in ("choco", "lead") else {}
+        settings |= {"public": MEMORY} if name in ("choco", "lead", "accelerated") else {}
+    if name == "accelerated":
+        settings["convexity"] = PROBLEM.convexity
     if name == "msda":
         settings["rounds"] = method.rounds
     if name == "tree":
@@ -129,6 +133,11 @@ SAMPLED, DIT = Gradients("D"), make_quantizer("dit-2", DIM)
 PARENTS = {
     "choco with exact messages and γ = 1 is dgd": (Choco(1.0, 0.3, 1.0, Exact(), 0.1), Dgd(0.3, 0.1), PROBLEM),
     "lead with exact messages and γ = 1 is nids": (Lead(1.0, 0.4, 1.0, Exact()), Nids(0.4), PROBLEM),
+    "accelerated without momentum is lead": (
+        Accelerated(0.7 / 0.8, 0.4, 0.5, 0.0, DIT, 0.1),
+        Lead(0.7, 0.4, 0.5, DIT),
+        PROBLEM,
+    ),
     "ssda without momentum is exact option A": (
         Ssda(0.1, 0.0),
         PrimalDual.make(Exact(), 0.1, 1.0, dim=DIM, option="A"),
@@ -195,7 +204,9 @@ def test_choco_gossip_keeps_the_average(quantizer):
     assert np.abs(state.x - CONSENSUS.start()).max() > 0.1
 
 
-@pytest.mark.parametrize(("name", "quantizer", "option"), [case for case in RUNS if case[0] in ("extra", "lead")])
+@pytest.mark.parametrize(
+    ("name", "quantizer", "option"), [case for case in RUNS if case[0] in ("extra", "lead", "accelerated")]
+)
 def test_corrections_sum_to_zero(name, quantizer, option):
     for state in run(name, quantizer, option)[1]:
         assert np.abs(np.sum(state.z, axis=0)).max() < 2e-14
@@ -211,12 +222,14 @@ def test_trackers_average_to_the_average_gradient(name, quantizer, option):
     assert np.abs(np.mean(state.tracker, 0)).max() > 0.01
 
 
-@pytest.mark.parametrize("name", ["extra", "lead", "diana", "ssda", "msda"])
+@pytest.mark.parametrize("name", ["extra", "lead", "accelerated", "diana", "ssda", "msda"])
 def test_the_solution_is_a_fixed_point(name):
     """Of the other exact methods too, but their corrections are not part of a start: see test_baseline_runs.py."""
     everywhere = np.tile(PROBLEM.solution, (NODES, 1))
     start = Start(everywhere, Oracle(PROBLEM).full(everywhere), everywhere)
-    method = make_method(name, PROBLEM, network_of(name), "dit-2" if name == "lead" else "exact", **SIZES[name])
+    method = make_method(
+        name, PROBLEM, network_of(name), "dit-2" if name in ("lead", "accelerated") else "exact", **SIZES[name]
+    )
     for state in states_of(method, PROBLEM, network_of(name), 20, start):
         np.testing.assert_allclose(state.x, everywhere, rtol=0, atol=1e-13)
 

@@ -1,5 +1,6 @@
 """Algorithm 1, sums over a tree, their competitors, and how nodes talk."""
 
+from lessbits.methods.accelerated import Accelerated
 from lessbits.methods.baseline import Baseline
 from lessbits.methods.choco import Choco
 from lessbits.methods.dgd import Dgd
@@ -19,7 +20,8 @@ from lessbits.methods.vr_diana import VrDiana
 BASELINES: dict[str, type[Baseline]] = {
     kind.name: kind
     for kind in (
-        Tree, Dgd, Qdgd, Choco, Extra, GradientTracking, AtcTracking, Nids, Lead, GtSvrg, Diana, VrDiana, Ssda, Msda,
+        Tree, Accelerated, Dgd, Qdgd, Choco, Extra, GradientTracking, AtcTracking, Nids, Lead, GtSvrg, Diana, VrDiana,
+        Ssda, Msda,
     )
 }  # fmt: skip
 METHODS = (PrimalDual.name, *BASELINES)
@@ -27,6 +29,7 @@ METHODS = (PrimalDual.name, *BASELINES)
 __all__ = [
     "BASELINES",
     "METHODS",
+    "Accelerated",
     "AtcTracking",
     "Baseline",
     "Choco",

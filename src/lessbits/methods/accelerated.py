@@ -1,0 +1,150 @@
+"""LEAD with acceleration, for ill-conditioned losses: gradients are taken ahead of the iterate.
+
+    g_i  = x_i + β(a_i - x_i)
+    y_i  = x_i - η(∇f_i(g_i) + μ(x_i - g_i) - z_i)
+    ŷ_i  = h_i + Q(y_i - h_i),   h_i⁺ = h_i + αQ(y_i - h_i)        one message, the same to all neighbours
+    z_i⁺ = z_i - θ Σ_j w_ij (ŷ_i - ŷ_j)
+    x_i⁺ = y_i + η(z_i⁺ - z_i)
+    a_i⁺ = g_i + 2τ/(2-τ) (x_i⁺ - x_i)                             with τ = 1 - β
+
+With exact messages this is APAPC of Kovalev, Salim and Richtárik, "Optimal and practical algorithms for smooth and
+strongly convex decentralized optimization" (2020), whose η is our η/(1-ημ): it needs √(κρ) + ρ iterations where
+Algorithm 1 needs κ + ρκ, and no dual gradients, which SSDA needs. Messages are compressed as in the paper. Without
+momentum (β = 0) it is LEAD. With options C and D the gradient at g is stochastic.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lessbits.errors import InputError
+from lessbits.methods.base import Outbox, Start
+from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.messages import Messages, one_for_all
+from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
+from lessbits.problems.base import Problem
+from lessbits.pytrees import pytree, static
+from lessbits.quantizers.base import Compressor, Quantizer
+from lessbits.randomness import Step
+from lessbits.theory import Setting, corrected_step_sizes
+
+NOISE = 4.0  # practical: θ is divided by 1 + NOISE·ω
+
+
+class AcceleratedState(NamedTuple):
+    """Iterate x, the point a that runs ahead, dual variable z, memory, and option D's anchor."""
+
+    x: jax.Array
+    ahead: jax.Array
+    z: jax.Array
+    memory: Any
+    anchor: Anchor | None
+
+
+@pytree
+class Accelerated(Baseline):
+    """Accelerated in κ, with compressed differences: gossip for ill-conditioned losses."""
+
+    theta: float
+    eta: float
+    alpha: float
+    momentum: float  # β
+    quantizer: Quantizer
+    convexity: float  # μ
+    gradients: Gradients = static(default=Gradients())
+
+    name = "accelerated"
+    step_size_names = ("theta", "eta", "alpha", "momentum")
+    from_zero = ("momentum",)
+    compresses = True
+    mixes = False  # θ damps any weights
+
+    @classmethod
+    def suggest(
+        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
+    ) -> dict[str, float]:
+        """Those of APAPC's Theorem 1, or practical ones, with gradient steps four times as long.
+
+        Nothing is proven of momentum with noise that grows with what is sent: there theory's are LEAD's, without.
+        """
+        if problem.convexity <= 0:
+            raise InputError(f"{cls.name} needs strongly convex losses, but μ = 0 here: add regularization above 0")
+        omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
+        if not practical and omega > 0:
+            facts = network.lambda_max, network.lambda_min, network.max_weight, omega
+            proven = corrected_step_sizes(Setting(gradients.smoothness(problem), problem.convexity, *facts))
+            return {**proven._asdict(), "momentum": 0.0}
+        smoothness = gradients.smoothness(problem)
+        tau = min(1.0, math.sqrt(network.rho * problem.convexity / smoothness) / 2)
+        longer = {"B": 4.0, "C": 1.0, "D": 4 / 3}[gradients.option] if practical else 1.0
+        noise = compressor.typical_omega(problem.dim) if omega > 0 and isinstance(compressor, Quantizer) else 0.0
+        eta = longer / (4 * tau * smoothness)
+        return {
+            "theta": 1 / (eta * network.lambda_max * (1 + NOISE * noise)),
+            "eta": eta / (1 + eta * problem.convexity),
+            "alpha": 1 / (1 + 2 * noise),
+            "momentum": 1 - tau,
+        }
+
+    @classmethod
+    def facts(cls, problem: Problem, network: Network, gradients: Gradients) -> dict[str, Any]:
+        """μ."""
+        return {"convexity": problem.convexity}
+
+    @property
+    def exchange(self) -> Messages:
+        """One compressed difference."""
+        return one_for_all(self.quantizer, self.alpha)
+
+    @property
+    def compressors(self) -> tuple[Compressor, ...]:
+        """The quantizer."""
+        return (self.quantizer,)
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Biased quantizers are outside its theory, and momentum must die out."""
+        super().check(problem, network)
+        self.check_unbiased(self.quantizer)
+        if self.momentum >= 1:
+            raise InputError(f"momentum is {self.momentum:g}, but it must be below 1")
+
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> AcceleratedState:
+        """Any x⁰ and h⁰, and a z⁰ that sums to zero; a⁰ = x⁰."""
+        x = start_at(problem, local.nodes, start)
+        z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
+        return AcceleratedState(x, x, z, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
+
+    @property
+    def pull(self) -> Any:
+        """2τ/(2-τ)."""
+        tau = 1 - self.momentum
+        return 2 * tau / (2 - tau)
+
+    def send(
+        self, step: Step, state: AcceleratedState, problem: Problem, local: LocalNetwork
+    ) -> tuple[AcceleratedState, Outbox, jax.Array]:
+        """Take the gradient at g, and tell the neighbours about y."""
+        x, z = state.x, state.z
+        point = x + self.momentum * (state.ahead - x)
+        gradient, anchor, work = self.gradients.take(step, point, state.anchor, problem, local)
+        y = x - self.eta * (gradient + self.convexity * (x - point) - z)
+        outbox = self.exchange.send(step, y, state.memory, local)
+        # `receive` adds what x⁺ brings.
+        return state._replace(x=y, ahead=point - self.pull * x, anchor=anchor), outbox, work
+
+    def receive(
+        self, step: Step, state: AcceleratedState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
+    ) -> AcceleratedState:
+        """The dual step; x⁺ = y + η(z⁺ - z), and a⁺."""
+        disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
+        x = state.x - self.eta * self.theta * disagreement
+        z = state.z - self.theta * disagreement
+        return state._replace(x=x, ahead=state.ahead + self.pull * x, z=z, memory=memory)
+
+    def suspect(self, problem: Problem) -> str:
+        """The dual step: longer gradient steps need more momentum, and are chosen with it."""
+        return "theta"
