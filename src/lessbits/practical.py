@@ -19,7 +19,7 @@ no mode is slower; and the best step sizes are those for which the least of it r
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 from typing import NamedTuple
 
@@ -31,8 +31,8 @@ from lessbits.theory import Setting, StepSizes
 CURVATURES = 5  # log-spaced between μ and L
 EIGENVALUES = 12  # between λ_min⁺ and λ_max, denser at the ends, as those of rings and tori are
 WORST_CONDITION = 1e4  # slower modes would only hide what can be done for the others
-BISECTIONS = 20  # of the rate; fewer on the coarse grid
-COARSE_BISECTIONS = 7
+TOLERANCE = 1e-4  # of the rate, as a share of what is left to 1; less on the coarse grid
+COARSE_TOLERANCE = 1e-2
 LARGEST_ETA = {"A": 1.0, "B": 1.0, "C": 1 / 2, "D": 1 / 3}  # times L: sampling noise needs room
 EASE = 0.1  # weight of the mean mode beside the slowest, so that no step size is left to chance
 ETAS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)  # the coarse grid: η over its largest value,
@@ -108,11 +108,11 @@ def practical_step_sizes(
         alpha = 1 / (1 + math.exp(-point[2])) if noisy else 1.0
         return StepSizes(math.exp(point[1]) * unit / setting.lambda_max, eta, alpha)._replace(**given)
 
-    def cost(point: np.ndarray, bisections: int = BISECTIONS) -> float:
+    def cost(point: np.ndarray, tolerance: float = TOLERANCE) -> float:
         if setting.fading:
             slowest, returned = _faded(option, setting, modes, sizes_at(point), messages, corrected)
             return 50 + slowest if slowest >= setting.fading else math.log(returned)
-        rate, mean_time = _rate(option, setting, modes, sizes_at(point), messages, corrected, bisections)
+        rate, mean_time = _rate(option, setting, modes, sizes_at(point), messages, corrected, tolerance)
         return 50 + rate if rate >= 1 else math.log(-1 / math.log(max(rate, 1e-12)) + EASE * mean_time)
 
     def promise(point: np.ndarray) -> Promise:
@@ -125,7 +125,7 @@ def practical_step_sizes(
     etas, alphas = (1.0,) if option == "A" else ETAS, ALPHAS if noisy else ALPHAS[:1]
     axes = np.log(etas), np.log(DUALS), [math.log(alpha / (1 - alpha)) for alpha in alphas]
     grid = np.array(list(product(*axes)))
-    order = np.argsort([cost(point, COARSE_BISECTIONS) for point in grid], kind="stable")
+    order = np.argsort([cost(point, COARSE_TOLERANCE) for point in grid], kind="stable")
     if not refine:
         return promise(grid[order[0]])
     found = [minimize(cost, grid[at], method="Nelder-Mead", options=DOWNHILL) for at in order[:3]]
@@ -141,9 +141,11 @@ def _rate(
     sizes: StepSizes,
     messages: str,
     corrected: bool,
-    bisections: int = BISECTIONS,
+    tolerance: float = TOLERANCE,
 ) -> tuple[float, float]:
     """Return the mean square rate, and the mean number of iterations in which a mode alone shrinks e times."""
+    from scipy.optimize import brentq
+
     step, seen = _recursion(option, modes, sizes, corrected)
     own = _own(option, setting, modes, sizes, step)
     slowest = float(own.max()) ** 2
@@ -152,14 +154,15 @@ def _rate(
     mean_time = float(np.mean(-0.5 / np.log(np.maximum(own, 1e-6))))
     if setting.omega == 0:
         return slowest, mean_time
-    kicks = _kicks(setting, modes, sizes, messages, corrected)
-    if (most := setting.omega * _returned(1.0, step, seen, kicks)) >= 1:
+    returned = _returned(step, seen, _kicks(setting, modes, sizes, messages, corrected))
+    if (most := setting.omega * returned(1.0)) >= 1:
         return 1 + most, math.inf
-    low, high = slowest, 1.0
-    for _ in range(bisections):
-        middle = (low + high) / 2
-        low, high = (low, middle) if 0 <= setting.omega * _returned(middle, step, seen, kicks) < 1 else (middle, high)
-    return high, mean_time
+
+    def excess(rate: float) -> float:
+        """Above zero where less than one unit returns; nearly straight, as noise returns like 1/(rate - slowest)."""
+        return -1.0 if rate <= slowest else 1 / max(setting.omega * returned(rate), 1e-12) - 1
+
+    return brentq(excess, slowest, 1.0, xtol=tolerance * (1 - slowest)), mean_time
 
 
 def _faded(
@@ -170,7 +173,7 @@ def _faded(
     slowest = float(_own(option, setting, modes, sizes, step).max()) ** 2
     if slowest >= setting.fading:
         return slowest, math.inf
-    return slowest, _returned(setting.fading, step, seen, _kicks(setting, modes, sizes, messages, corrected))
+    return slowest, _returned(step, seen, _kicks(setting, modes, sizes, messages, corrected))(setting.fading)
 
 
 def _own(option: str, setting: Setting, modes: _Modes, sizes: StepSizes, step: np.ndarray) -> np.ndarray:
@@ -183,16 +186,22 @@ def _own(option: str, setting: Setting, modes: _Modes, sizes: StepSizes, step: n
     return own
 
 
-def _returned(rate: float, step: np.ndarray, seen: np.ndarray, kicks: np.ndarray) -> float:
+def _returned(step: np.ndarray, seen: np.ndarray, kicks: np.ndarray) -> Callable[[float], float]:
     """Σ_k r^-k mean(response²): what becomes of a unit of noise, from a linear equation of covariances."""
     count = len(step)
-    twice = np.einsum("mij,mkl->mikjl", step, step).reshape(count, 9, 9) / rate
-    start = np.einsum("mki,mkj->mij", kicks, kicks).reshape(count, 9, 1) / rate
-    try:
-        covariance = np.linalg.solve(np.eye(9) - twice, start).reshape(count, 3, 3)
-    except np.linalg.LinAlgError:  # a mode does not shrink faster than that
-        return math.inf
-    return float(np.mean(np.einsum("mi,mij,mj->m", seen, covariance, seen)))
+    twice = np.einsum("mij,mkl->mikjl", step, step).reshape(count, 9, 9)
+    start = np.einsum("mki,mkj->mij", kicks, kicks).reshape(count, 9, 1)
+    weight = np.einsum("mi,mj->mij", seen, seen).reshape(count, 9, 1) / count
+    unit = np.eye(9)
+
+    def at(rate: float) -> float:
+        try:
+            found = float(np.vdot(weight, np.linalg.solve(rate * unit - twice, start)))
+        except np.linalg.LinAlgError:  # a mode does not shrink faster than that
+            return math.inf
+        return found if found >= 0 else math.inf
+
+    return at
 
 
 def _recursion(option: str, modes: _Modes, sizes: StepSizes, corrected: bool) -> tuple[np.ndarray, np.ndarray]:
