@@ -70,9 +70,8 @@ class Settings(BaseModel):
     method: str = _setting(
         "primal-dual",
         "Method",
-        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), accelerated (gossip for "
-        "ill-conditioned losses), or a competitor: dgd, qdgd, choco, extra, gradient-tracking, "
-        "gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, msda",
+        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), accelerated, or a competitor: dgd, "
+        "qdgd, choco, extra, gradient-tracking, gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, msda",
     )
     option: str | None = _setting(
         None,

@@ -163,7 +163,7 @@ def test_dual_variables_sum_to_zero_for_50_000_iterations_in_float32(option, qua
 @pytest.mark.parametrize("messages", ["independent", "edge"])  # what broadcast messages keep is a part of it
 def test_a_converged_run_in_float32_stays_where_it_is(messages, in_float32):
     """An error that rounding leaves in g would pull the mean of the nodes away, in proportion to iterations."""
-    problem, network = Consensus.random(16, 100), make_network("complete", 16)
+    problem, network = Consensus.random(8, 100), make_network("complete", 8)
     method = primal_dual(problem, network, "dit-4", messages=messages, stepsizes="practical")
     trace = simulate(problem, network, method, 10_000, record_every=100)
     assert trace["error"][10:].max() < 1e-11
