@@ -71,7 +71,8 @@ class Settings(BaseModel):
         "primal-dual",
         "Method",
         "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), accelerated, or a competitor: dgd, "
-        "qdgd, choco, extra, gradient-tracking, gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, msda",
+        "qdgd, choco, extra, gradient-tracking, gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, "
+        "msda",
     )
     option: str | None = _setting(
         None,
