@@ -105,7 +105,7 @@ def stochastic_eta(setting: Setting, target: float | None) -> float:
 def rate(option: str, setting: Setting, eta: float | None = None) -> float:
     """ρ_A … ρ_D: at theory's step sizes the Lyapunov function shrinks by 1 - rate an iteration, in expectation.
 
-    `eta` is option C's step size, 1/(2L) if not given.
+    `eta` is option C's step size, 1/(2L) if not given. Noise that fades by itself leaves no faster rate than its own.
     """
     _check(option, setting)
     condition = setting.spread / (setting.convexity * setting.lambda_min)
@@ -116,6 +116,8 @@ def rate(option: str, setting: Setting, eta: float | None = None) -> float:
         terms.append({"A": 1, "B": 2, "D": 12}[option] * setting.smoothness * condition)
     if option == "D":
         terms.append(2 * setting.samples)
+    if setting.fading:
+        terms.append(1 / (1 - setting.fading))
     return 1 / max(terms)
 
 

@@ -8,7 +8,8 @@ from lessbits import Consensus, InputError, LeastSquares, make_network, make_qua
 from lessbits.codecs import make_codec
 from lessbits.errors import WireError
 from lessbits.quantizers import Fading
-from lessbits.stepsizes import promised
+from lessbits.stepsizes import promised, theory_setting
+from lessbits.theory import rate
 
 FADING = make_quantizer("fading:0.5:0.9", 250)
 
@@ -89,6 +90,15 @@ def test_mistakes_are_told(spelling, told):
 def test_its_name_is_its_spelling():
     for spelling in ("fading:1:0.95", "fading:0.0314:0.9997", "fading:20000:0.5"):
         assert make_quantizer(spelling, 5).name == spelling
+
+
+def test_theory_promises_no_faster_rate_than_the_noise_has():
+    problem, network = Consensus.random(8, 10), make_network("complete", 8)
+    for factor, faster in ((0.9999, False), (0.6, True)):
+        setting = theory_setting(problem, network, make_quantizer(f"fading:1:{factor}", 10))
+        exact = rate("B", setting._replace(fading=0.0))
+        assert rate("B", setting) == pytest.approx(exact if faster else 1 - factor**2, rel=0.01)
+        assert exact > 1 - 0.9999**2
 
 
 @pytest.mark.parametrize(("messages", "corrected"), [("independent", False), ("broadcast", True), ("edge", False)])
