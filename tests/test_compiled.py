@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import jax
 import pytest
 
 from lessbits import compiled
@@ -61,3 +62,28 @@ def test_the_user_can_say_otherwise(name, tmp_path, monkeypatch):
     monkeypatch.setenv(name, "off")
     compiled.keep_compiled()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_with_too_many_programs_forgets_them(monkeypatch):
+    double = jax.jit(lambda x: 2 * x)
+    double(1.0)
+    compiled.make_room()
+    assert double._cache_size() == 1
+    monkeypatch.setattr(compiled.Path, "read_text", lambda path: "3\n")  # memory maps that a process may have
+    compiled.make_room()
+    assert double._cache_size() == 0
+
+
+def test_simulating_makes_room(monkeypatch):
+    from lessbits import Consensus, make_method, make_network, simulate
+    from lessbits.engines import stepwise, sweep
+
+    asked = []
+    for module in (stepwise, sweep, sys.modules[simulate.__module__]):
+        monkeypatch.setattr(module, "make_room", lambda module=module: asked.append(module.__name__))
+    problem, network = Consensus.random(4, 3), make_network("ring", 4)
+    method = make_method("primal-dual", problem, network)
+    simulate(problem, network, method, 2)
+    simulate(problem, network, method, 2, encode=True)
+    sweep.sweep(problem, network, method, [{"theta": 0.1}], sweep.Budget(2))
+    assert [name.rpartition(".")[2] for name in asked] == ["simulate", "stepwise", "sweep"]

@@ -3,6 +3,9 @@
 JAX writes a program where others read it. A process that is killed meanwhile leaves half a program, which JAX complains
 about for ever after, and ranks that start together read each other's unfinished ones. So each process works in a folder
 of its own, with hard links to all programs that are kept, and gives its new ones, whole, when it ends.
+
+Within one process a program takes some 200 memory maps, of which Linux grants 65 530; beyond them XLA crashes. So a
+process that has compiled very much forgets its programs before it compiles more.
 """
 
 import atexit
@@ -52,6 +55,20 @@ def keep_compiled() -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     # XLA's own caches would put the folder's name into the keys of programs.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+
+
+def make_room() -> None:
+    """Forget this process's programs if they take more than half of the memory maps that it may have."""
+    try:
+        most = int(Path("/proc/sys/vm/max_map_count").read_text())
+        with open("/proc/self/maps", "rb") as maps:
+            taken = sum(1 for _ in maps)
+    except OSError:  # other systems have no such limit
+        return
+    if taken > most / 2:
+        import jax
+
+        jax.clear_caches()
 
 
 def _link_all(source: Path, target: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from lessbits.codecs import make_codecs
+from lessbits.compiled import make_room
 from lessbits.engines.arena import Arena, Measure, Spent
 from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.checks import check_goal, check_run, check_start
@@ -124,6 +125,7 @@ def simulate(
             code,
             checkpoints,
         )
+    make_room()
     record_every = check_run(problem, network, method, iterations, until, goal, record_every)
     codecs = make_codecs(method.compressors, problem.dim, code)
     arena = Arena.of(problem, network, method, iterations, seed, until, record_every, measures, codecs)

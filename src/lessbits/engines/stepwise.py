@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from lessbits.compiled import make_room
 from lessbits.engines.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
 from lessbits.engines.checks import check_goal, check_run, check_start
 from lessbits.engines.ending import ceiling_of, finish
@@ -41,6 +42,7 @@ def run_stepwise(
 
     `problem` is the whole problem, or one that is spread over the ranks. All ranks return the same trace.
     """
+    make_room()
     record_every = check_run(problem, network, method, iterations, until, goal, record_every)
     start = check_start(start, problem)
     clock = time.perf_counter()

@@ -20,6 +20,7 @@ import numpy as np
 
 from lessbits.codecs import make_codecs
 from lessbits.codecs.frames import header_bytes
+from lessbits.compiled import make_room
 from lessbits.engines.arena import Arena
 from lessbits.engines.checks import check_goal, check_run
 from lessbits.engines.lanes import empty_flight, fly, take_off
@@ -83,6 +84,7 @@ def sweep(
     `limit` tells from which iteration on a run has lost to others; `finished` is told of each outcome as it comes.
     `encoded` asks for the bits that are really sent, which takes a while to find.
     """
+    make_room()
     names = list(configurations[0])
     for sizes in configurations:
         changed: Any = replace(method, **sizes)  # type: ignore[type-var]
