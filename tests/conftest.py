@@ -1,6 +1,11 @@
 """Set-up that every test shares: float64, as strict as JAX can be, one thread a library."""
 
 import os
+import signal
+
+# A shell that starts the suite in the background makes it deaf to Ctrl-C, and its children too; tests send it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Two libraries that each take all cores fight each other; set before they are loaded.
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
