@@ -12,7 +12,7 @@ import argparse
 import json
 import math
 import time
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import jax
@@ -68,7 +68,8 @@ class Column:
         self.most = MOST[target] * (4 if slow else 1)
 
     def search(self):
-        return Fewest(self.problem, self.network, self.target, self.goal, iterations=self.most)
+        say = partial(print, f"  {time.strftime('%H:%M')}", flush=True)
+        return Fewest(self.problem, self.network, self.target, self.goal, iterations=self.most, progress=say)
 
     def measure(self, choice, sizes):
         """Mean over three seeds of problem and run; None if one of them does not get there."""

@@ -61,6 +61,16 @@ def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
         assert trace["wire_bits_per_link"][-1] == pytest.approx(each.bits, rel=1e-4)
 
 
+@pytest.mark.parametrize(("condition", "methods"), [(5.0, []), (500.0, ["accelerated"])])
+def test_ill_conditioned_problems_are_offered_acceleration(condition, methods, monkeypatch):
+    tried = []
+    monkeypatch.setattr(Fewest, "_gossip", lambda *_: None)
+    monkeypatch.setattr(Fewest, "_tree", lambda *_: None)
+    monkeypatch.setattr(Fewest, "_other", lambda _, method, quantizer: tried.append(method))
+    Fewest(LeastSquares.random(6, 12, condition=condition), make_network("ring", 6), 1e-6).search()
+    assert tried == methods
+
+
 def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys):
     line = "tune --nodes 5 --dim 8 --network star --method tree --goal bits --until 1e-6 --seeds 2"
     result = run_command(monkeypatch, capsys, *line.split())

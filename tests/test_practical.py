@@ -69,6 +69,16 @@ def test_the_rate_of_one_mode_is_that_of_its_moments():
     assert rate == pytest.approx((sizes_of_moments[-1] / sizes_of_moments[-101]) ** 0.01, rel=1e-3)
 
 
+@pytest.mark.parametrize(("messages", "corrected"), [("independent", False), ("edge", True), ("broadcast", True)])
+def test_noise_dies_out_whatever_curvature_most_coordinates_have(messages, corrected):
+    setting = Setting(1.0, 1 / 3000, lambda_max=4 / 3, lambda_min=0.05, max_weight=1 / 3, omega=0.6)
+    promise = practical_step_sizes("B", setting, messages, corrected)
+    assert promise.rate < 1
+    for curvature in np.geomspace(1 / 3000, 1, 5):
+        alike = setting._replace(smoothness=curvature, convexity=curvature)
+        assert mean_square_rate("B", alike, promise.sizes, messages, corrected) <= promise.rate + 1e-5
+
+
 NETWORKS = ["ring", "star", "erdos-renyi:0.4"]
 PROBLEMS = {
     "consensus": lambda: Consensus.random(12, 20),

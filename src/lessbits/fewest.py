@@ -1,7 +1,9 @@
 """What sends the fewest bits: methods, quantizers, messages and step sizes, in three stages.
 
 First what is expected (expected.py). The best of these, and `tree` at several finenesses, are then run. The winners are
-refined: quantizers a little coarser and finer, and step sizes around theirs.
+refined: quantizers a little coarser and finer, and step sizes around theirs. On ill-conditioned problems practical step
+sizes may be far off, as they know no more than the worst node's smoothness; so there the search begins farther away,
+and tries `accelerated` too.
 """
 
 import math
@@ -21,6 +23,7 @@ from lessbits.problems import Problem
 from lessbits.tuning import lattice
 
 METHODS = ("tree", "primal-dual")
+ILL_CONDITIONED = 50  # a condition number
 FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
 RUN = 3  # choices of primal-dual of each kind, with a scale or fading, that are run after the first stage
 REFINED = 2  # and refined after the second
@@ -84,12 +87,13 @@ class Fewest:
 
     def search(
         self,
-        methods: Sequence[str] = ("primal-dual", "tree"),
+        methods: Sequence[str] | None = None,
         quantizer: str | None = None,
         messages: str | None = None,
     ) -> list[Tried]:
         """Expect, run and refine; return all that was run, best first."""
-        for method in methods:
+        accelerated = ("accelerated",) if self.ill_conditioned and self.problem.convexity > 0 else ()
+        for method in methods or METHODS + accelerated:
             if method == "primal-dual":
                 self._gossip(quantizer, messages)
             elif method == "tree":
@@ -111,7 +115,7 @@ class Fewest:
         self._say(f"primal-dual: {len(near)} runs with a coarser or finer quantizer")
         best = sorted([*best, *(self.run(choice) for choice in near)], key=lambda each: each.rank)[:REFINED]
         for each in best:
-            self.refine(each, ("theta", "eta"))
+            self.refine(each, ("theta", "eta", "alpha"), FAR if self.ill_conditioned else ())
 
     def _tree(self, quantizer: str | None) -> None:
         choices = tree_choices(quantizer)
@@ -136,6 +140,11 @@ class Fewest:
         for each in sorted(better, key=lambda each: each.rank)[:REFINED]:
             near = [self.adopt(choice, each.sizes) for choice in _neighbours(each.choice)] if quantizer is None else []
             self.refine(min([each, *near], key=lambda each: each.rank), tuple(each.sizes))
+
+    @property
+    def ill_conditioned(self) -> bool:
+        """Whether practical step sizes may be far off."""
+        return self.problem.smoothness > ILL_CONDITIONED * self.problem.convexity
 
     def run(self, choice: Choice) -> Tried:
         """Run a choice with practical step sizes."""

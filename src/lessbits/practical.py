@@ -8,11 +8,13 @@ of a curvature c and an eigenvalue λ of the network, each a linear recursion of
     z⁺ = z - θλ(y + noise)                                dual step
     x⁺ = y, or corrected y + η(z⁺ - z)
 
-Modes are coupled by the noise alone: its variance v is ω times the mean of (y - h)² over all modes. Messages that a
-node's neighbours share bring variance λ²v into z, independent ones 2wλv (w the largest weight). A unit of noise that
-comes in returns, k iterations later, as ω·mean(response²) of new noise; if r^-k times these add up to one, then the
-mean square shrinks by r an iteration (or by the slowest mode's own rate, if that is slower). Nothing here is fitted:
-docs/fewest-bits.md compares the promised iterations with those that runs need.
+Modes are coupled by the noise alone: its variance v is ω times the mean of (y - h)² over all modes. How many of them
+have which curvature is not known, so the worst is assumed: that all have the one through which most noise returns (in
+logistic regression with rare features nearly all are flat, and that is the worst). Messages that a node's neighbours
+share bring variance λ²v into z, independent ones 2wλv (w the largest weight). A unit of noise that comes in returns, k
+iterations later, as ω·mean(response²) of new noise; if r^-k times these add up to one, then the mean square shrinks by
+r an iteration (or by the slowest mode's own rate, if that is slower). Nothing here is fitted: docs/fewest-bits.md
+compares the promised iterations with those that runs need.
 
 The noise of the quantizer `fading` does not depend on y - h, and shrinks by R² an iteration. Then so does the rest, if
 no mode is slower; and the best step sizes are those for which the least of it returns, as messages then are shortest.
@@ -36,7 +38,7 @@ COARSE_TOLERANCE = 1e-2
 LARGEST_ETA = {"A": 1.0, "B": 1.0, "C": 1 / 2, "D": 1 / 3}  # times L: sampling noise needs room
 EASE = 0.1  # weight of the mean mode beside the slowest, so that no step size is left to chance
 ETAS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)  # the coarse grid: η over its largest value,
-DUALS = (3.0, 2.0, 1.33, 1.0, 0.5, 0.2, 0.05)  # ηθλ_max, for option A θλ_max/μ,
+DUALS = (3.0, 2.0, 1.33, 1.0, 0.5, 0.2, 0.05, 0.005, 5e-4)  # ηθλ_max, for option A θλ_max/μ,
 ALPHAS = (0.9, 0.5, 0.15)  # and α
 DOWNHILL = {"maxiter": 120, "xatol": 1e-2, "fatol": 1e-4}
 
@@ -186,20 +188,22 @@ def _own(option: str, setting: Setting, modes: _Modes, sizes: StepSizes, step: n
     return own
 
 
-def _returned(step: np.ndarray, seen: np.ndarray, kicks: np.ndarray) -> Callable[[float], float]:
-    """Σ_k r^-k mean(response²): what becomes of a unit of noise, from a linear equation of covariances."""
+def _returned(
+    step: np.ndarray, seen: np.ndarray, kicks: np.ndarray, eigenvalues: int = EIGENVALUES
+) -> Callable[[float], float]:
+    """Σ_k r^-k mean(response²) of the worst curvature: a unit of noise, by a linear equation of covariances."""
     count = len(step)
     twice = np.einsum("mij,mkl->mikjl", step, step).reshape(count, 9, 9)
     start = np.einsum("mki,mkj->mij", kicks, kicks).reshape(count, 9, 1)
-    weight = np.einsum("mi,mj->mij", seen, seen).reshape(count, 9, 1) / count
+    weight = np.einsum("mi,mj->mij", seen, seen).reshape(count, 9, 1)
     unit = np.eye(9)
 
     def at(rate: float) -> float:
         try:
-            found = float(np.vdot(weight, np.linalg.solve(rate * unit - twice, start)))
+            found = (weight * np.linalg.solve(rate * unit - twice, start)).sum(axis=(1, 2))
         except np.linalg.LinAlgError:  # a mode does not shrink faster than that
             return math.inf
-        return found if found >= 0 else math.inf
+        return float(found.reshape(-1, EIGENVALUES).mean(axis=1).max()) if found.min() >= 0 else math.inf
 
     return at
 

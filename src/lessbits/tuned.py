@@ -8,7 +8,7 @@ from typing import Any
 
 from lessbits.errors import InputError, check_name
 from lessbits.experiment import build, build_parts
-from lessbits.fewest import METHODS, Fewest
+from lessbits.fewest import Fewest
 from lessbits.plain import plain, write_whole
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning import tune
@@ -103,7 +103,7 @@ def fewest_settings(
         settings.iterations,
         progress,
     )
-    methods = (settings.method,) if "method" in given else METHODS
+    methods = (settings.method,) if "method" in given else None
     tried = search.search(methods, settings.quantizer, settings.messages)
     best = tried[0]
     chosen = settings.updated(goal=goal, **best.choice.flags(), **best.sizes)
