@@ -10,6 +10,7 @@ process that has compiled very much forgets its programs before it compiles more
 
 import atexit
 import hashlib
+import itertools
 import os
 import platform
 import re
@@ -20,6 +21,8 @@ from pathlib import Path
 
 MOST_BYTES = 2**30  # of all programs
 SHORTEST = 0.05  # seconds of compiling below which keeping a program does not pay
+SELDOM = 16  # calls to which one looks at the maps, which takes up to 30 ms
+_calls = itertools.count()
 FORGOTTEN = 86_400  # seconds after which a folder of another machine's process is one that was killed
 
 
@@ -59,6 +62,8 @@ def keep_compiled() -> None:
 
 def make_room() -> None:
     """Forget this process's programs if they take more than half of the memory maps that it may have."""
+    if next(_calls) % SELDOM:
+        return
     try:
         most = int(Path("/proc/sys/vm/max_map_count").read_text())
         with open("/proc/self/maps", "rb") as maps:
