@@ -118,8 +118,8 @@ def primal_dual(
 ) -> PrimalDual:
     """Make Algorithm 1 for a problem and a network; step sizes not given are chosen as `stepsizes` says.
 
-    `theory` takes those of the theorems (for option C with a target error ε, those of Corollary C; for `corrected` that
-    of LEAD); `practical` takes those that are fastest on model problems (see practical.py), and tries them first.
+    `theory` takes those of the theorems (for option C with a target error ε, those of Corollary C; for option B
+    `corrected` those of LEAD); `practical` takes those that are fastest on model problems (see practical.py), and tries them first.
     """
     check_name("option", option, OPTIONS)
     check_name("stepsizes", stepsizes, ("theory", "practical"))
@@ -143,7 +143,9 @@ def primal_dual(
         return make(theta=1.0, eta=1.0, alpha=1.0)  # raises: biased
     if stepsizes == "theory":
         setting = theory_setting(problem, network, quantizer, option, messages, batch_size)
-        proven = corrected_step_sizes(setting) if corrected else step_sizes(option, setting, target)
+        # LEAD's theorem is about full gradients. Option A has no step to correct; C and D keep what is proven without.
+        lead = corrected and option == "B"
+        proven = corrected_step_sizes(setting) if lead else step_sizes(option, setting, target)
         return make(**{**proven._asdict(), **given})
     sizes = promised(problem, network, quantizer, option, messages, batch_size, corrected, given).sizes._asdict()
     tried: PrimalDual = _tried(make, sizes, given, problem, network, seed)

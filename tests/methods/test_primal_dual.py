@@ -202,6 +202,21 @@ def test_any_start_with_dual_sum_zero_leads_to_the_solution_linearly(option, mes
     assert 0.4 < np.log(halfway / error[0]) / np.log(error[-1] / halfway) < 2.5
 
 
+@pytest.mark.parametrize(("option", "messages"), [("A", "edge"), ("B", "broadcast"), ("D", "edge")])
+def test_theorys_step_sizes_hold_for_the_corrected_step_where_kappa_is_not_small(option, messages):
+    problem, network = LeastSquares.random(NODES, DIM, condition=30.0), make_network("ring", NODES)
+    method = primal_dual(problem, network, "dit-4", option, messages, corrected=True)
+    trace = simulate(problem, network, method, 200_000, until=1e-20, record_every=100)
+    assert trace.converged
+
+
+def test_option_a_has_no_step_to_correct():
+    problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("ring", NODES)
+    plain, corrected = (primal_dual(problem, network, "dit-4", "A", corrected=each) for each in (False, True))
+    runs = [simulate(problem, network, method, 50)["error"] for method in (plain, corrected)]
+    np.testing.assert_array_equal(*runs)
+
+
 @pytest.mark.parametrize(
     ("start", "says"),
     [

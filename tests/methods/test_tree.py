@@ -1,9 +1,10 @@
 """Sums up a spanning tree: the tree, the root's steps, what is sent, and how far it gets."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lessbits import Consensus, InputError, LeastSquares, Start, make_method, make_network, simulate
+from lessbits import Consensus, Custom, InputError, LeastSquares, Start, make_method, make_network, simulate
 from lessbits.networks.tree import spanning_tree
 
 
@@ -71,6 +72,22 @@ def sheared(nodes, dim, condition):
     features = np.sqrt(dim) * np.sqrt(np.geomspace(1 / condition, 1, dim))[:, None] * frame
     targets = [features @ random.normal(size=dim) for _ in range(nodes)]
     return LeastSquares.from_parts([features] * nodes, targets, 0.0)
+
+
+@pytest.mark.parametrize("quantizer", ["grid:10", "exact"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_steps_of_curvature_learnt_elsewhere_do_not_run_away(seed, quantizer):
+    """log cosh is flat where its gradient is large, and steep at the solution: quasi-Newton steps go too far."""
+    centers = 5 * np.random.default_rng(seed).normal(size=(6, 1, 4))
+
+    def loss(x, sample):
+        far = 10 * (x - sample["center"])
+        return 0.05 * jnp.sum((x - sample["center"]) ** 2) + jnp.sum(jnp.logaddexp(far, -far))
+
+    problem, network = Custom.make(loss, {"center": centers}, 4), make_network("ring", 6)
+    method = make_method("tree", problem, network, quantizer)
+    trace = simulate(problem, network, method, 100 * 2 * int(method.height), until=1e-12, record_every=6)
+    assert trace.converged
 
 
 def test_badly_conditioned_problems_need_far_fewer_rounds_than_gradient_descent():

@@ -151,7 +151,8 @@ class PrimalDual(Method):
     ) -> PrimalDualState:
         """Line 18: the dual step, against the quantized disagreement."""
         disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
-        x = state.x - self.eta * self.theta * disagreement if self.corrected else state.x
+        corrected = self.corrected and self.option != "A"  # which has no gradient step to correct
+        x = state.x - self.eta * self.theta * disagreement if corrected else state.x
         return state._replace(x=x, z=state.z - self.theta * disagreement, memory=memory)
 
     def passes(self, problem: Problem) -> float:

@@ -10,13 +10,15 @@ from lessbits.summation import separate, sum_pairwise
 
 GROWTH = 100.0  # a gradient so many times the smallest so far shows that the curvature was misjudged
 CURVATURE_SLACK = 4.0  # how far noise may take a pair from what convexity and smoothness say
+OVERSHOOT = 0.5  # a step went too far if the loss rises at its end by this share of how it fell at its start
+SHORTEST = 0.1  # of a step that is taken back
 
 
 Pair = tuple[jax.Array, jax.Array, jax.Array]  # a step, the gradient's change along it, 1/⟨step, change⟩
 
 
 class Secants(NamedTuple):
-    """Where the last gradient was taken, and how gradients changed along the last steps: one set a row."""
+    """Where the last good step ended, its gradient, and how gradients changed along steps: one set a row."""
 
     point: jax.Array  # [rows, dim]
     gradient: jax.Array
@@ -42,7 +44,8 @@ def next_point(
     """Return where to go from `point`, and what is known then; while nothing is, it is a gradient step of size η.
 
     A pair is taken only if it fits a convex loss with L = 1/η: ⟨s, y⟩ ≥ η‖y‖². If the gradient has grown, all pairs
-    are dropped and a gradient step is taken, which always makes progress.
+    are dropped. The slopes at both ends tell whether a step went too far, as steps of curvature learnt elsewhere may;
+    then most of it is taken back, to where the slope is zero on the straight line between the two.
     """
     size = jnp.sqrt(dots(gradient, gradient))
     trusted = size <= GROWTH * known.smallest
@@ -57,8 +60,13 @@ def next_point(
         return jnp.where(keep, jnp.where(taken, jnp.concatenate([old[:, 1:], new[:, None]], axis=1), old), 0)
 
     steps, changes = pushed(known.steps, step), pushed(known.changes, change)
-    known = Secants(point, gradient, steps, changes, jnp.minimum(known.smallest, size))
-    return point - _direction(gradient, steps, changes, eta), known
+    fall, rise = -dots(known.gradient, step), dots(gradient, step)
+    overshot = (fall > 0) & (rise > OVERSHOOT * fall)
+    share = jnp.maximum(fall / jnp.where(overshot, fall + rise, 1), SHORTEST)
+    back, ahead = known.point + share[:, None] * step, point - _direction(gradient, steps, changes, eta)
+    stay = overshot[:, None]
+    base = jnp.where(stay, known.point, point), jnp.where(stay, known.gradient, gradient)
+    return jnp.where(stay, back, ahead), Secants(*base, steps, changes, jnp.minimum(known.smallest, size))
 
 
 def _direction(gradient: jax.Array, steps: jax.Array, changes: jax.Array, eta: jax.Array | float) -> jax.Array:
