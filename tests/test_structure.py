@@ -32,6 +32,7 @@ LAYERS = [
     {"stepsizes", "tuning"},
     {"expected"},
     {"fewest"},
+    {"trials"},
     {"experiment", "advice"},
     {"tuned", "job"},
     {"experiments"},

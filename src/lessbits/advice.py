@@ -3,15 +3,11 @@
 import math
 from typing import Any
 
-import numpy as np
-
 from lessbits import theory
 from lessbits.engines.scoring import Lyapunov
-from lessbits.engines.simulate import simulate
 from lessbits.errors import InputError
-from lessbits.expected import Choice, Expected, expect, gossip_choices
+from lessbits.expected import refuse_step_sizes
 from lessbits.experiment import build_parts
-from lessbits.methods import Tree
 from lessbits.methods.base import Start
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
@@ -19,11 +15,11 @@ from lessbits.problems import Problem
 from lessbits.quantizers import Exact, Quantizer, make_quantizer
 from lessbits.settings import Settings
 from lessbits.stepsizes import primal_dual, promised, theory_setting
+from lessbits.trials import fewest_expected
 
 LARGEST_PSEUDO_INVERSE = 2000  # nodes up to which Ψ at the start is computed
 
 ROUNDING = 1e-9
-TRIAL_ROUNDS = 40
 
 
 def _setting(settings: Settings, problem: Problem, network: Network, quantizer: Quantizer) -> theory.Setting:
@@ -101,6 +97,7 @@ def _proven_iterations(
 
 def advise(settings: Settings) -> dict[str, Any]:
     """Return how far one can compress for free, and what is expected to send the fewest bits, with the command."""
+    refuse_step_sizes(settings, "advise chooses step sizes")
     free = free_compression(settings)
     problem, network, _ = build_parts(settings)
     return {**free, "fewest": fewest_expected(settings, problem, network)}
@@ -134,42 +131,6 @@ def free_compression(settings: Settings) -> dict[str, Any]:
         "recommended": _recommended(free, problem.dim, setting, _messages(settings)),
         "settings": settings.model_dump(),
     }
-
-
-def fewest_expected(settings: Settings, problem: Problem, network: Network) -> dict[str, Any]:
-    """Return what is expected to send the fewest bits to the target, and the command line: tree, or else gossip.
-
-    Gossip is judged by its practical step sizes' promise, tree by a short run. Without a target it is a millionth of
-    the squared error at the start.
-    """
-    start = float(np.mean(np.sum((np.asarray(problem.start()) - problem.solution) ** 2, axis=-1)))
-    until = settings.until if settings.until is not None and settings.goal == "error" else 1e-6 * start
-    reduction = max(start / until, 1.0) if until > 0 else 1e30
-    gossip = expect(problem, network, reduction, gossip_choices(problem.dim))[0]
-    expected = [_tree_expected(problem, network, until), gossip]
-    expected.sort(key=lambda each: each.bits)
-    best = expected[0]
-    chosen = settings.updated(until=float(f"{until:.3g}"), goal="error", stepsizes="practical", **best.choice.flags())
-    return {
-        "until": until,
-        "expected": [{**each.choice._asdict(), "iterations": each.iterations, "bits": each.bits} for each in expected],
-        "bits": best.bits,
-        "command": chosen.command("run"),
-    }
-
-
-def _tree_expected(problem: Problem, network: Network, until: float) -> Expected:
-    """Run tree for some rounds, and go on from there in thought if that was not enough."""
-    choice = Choice("tree", Tree.usual_quantizer)
-    method = choice.make(problem, network)
-    assert isinstance(method, Tree)
-    length = 2 * int(method.height)
-    trace = simulate(problem, network, method, length * TRIAL_ROUNDS, until=until, record_every=length)
-    error, bits, iterations = (float(trace[name][-1]) for name in ("error", "wire_bits_per_link", "iteration"))
-    longer = 1.0
-    if error > until:
-        longer = math.log(trace["error"][0] / until) / max(math.log(trace["error"][0] / error), 1e-9)
-    return Expected(choice, longer * iterations, longer * bits)
 
 
 def describe_network(network: Network) -> str:

@@ -20,9 +20,9 @@ from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Exact, Fading, Quantizer, make_quantizer
 from lessbits.randomness import Purpose, Step, draws, make_seed
+from lessbits.settings import STEP_SIZES, Settings
 from lessbits.stepsizes import make_method, promised
 
-VARIANTS = (("edge", False), ("edge", True), ("broadcast", False), ("broadcast", True))  # messages, corrected
 SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
 PACES = (0.9, 0.75, 0.6)  # of fading, as shares of the logarithm of what exact messages shrink by
 FIRST_SPACING = 1.4  # of fading, in distances to the solution
@@ -36,6 +36,8 @@ class Choice(NamedTuple):
     quantizer: str
     messages: str | None = None
     corrected: bool = False
+    option: str = "B"
+    batch_size: int = 1
 
     def make(self, problem: Problem, network: Network, **options: Any) -> Method:
         """Make it, with practical step sizes where none are given."""
@@ -44,16 +46,30 @@ class Choice(NamedTuple):
             problem,
             network,
             self.quantizer,
-            messages=self.messages,
-            corrected=self.corrected,
+            self.option,
+            self.messages,
+            self.batch_size,
+            self.corrected,
             stepsizes="practical",
             **options,
         )
 
     def flags(self) -> dict[str, Any]:
-        """Return it as settings."""
-        given = {"method": self.method, "quantizer": self.quantizer, "messages": self.messages}
-        return {name: value for name, value in given.items() if value} | ({"corrected": True} if self.corrected else {})
+        """Return it as settings, without those that are as usual."""
+        usual = Choice("", "")
+        return {name: value for name, value in self._asdict().items() if value != getattr(usual, name)}
+
+    def applied(self, settings: Settings, **changes: Any) -> Settings:
+        """Return settings that choose it, whatever they chose before."""
+        nothing = dict.fromkeys((*STEP_SIZES, "messages", "option")) | {"corrected": False, "batch_size": 1}
+        return settings.updated(**nothing | self.flags() | changes)
+
+
+def refuse_step_sizes(settings: Settings, reason: str) -> None:
+    """Say that step sizes will be found."""
+    for name in STEP_SIZES:
+        if getattr(settings, name) is not None:
+            raise InputError(f"{name} was given, but {reason}: leave it out")
 
 
 class Expected(NamedTuple):
@@ -84,9 +100,7 @@ def dithers(dim: int) -> list[str]:
     return [f"subtractive:{s}" if math.sqrt(dim) / s <= 3 else f"dither:{s}" for s in levels]
 
 
-def expect(
-    problem: Problem, network: Network, reduction: float, choices: Iterable[Choice], option: str = "B"
-) -> list[Expected]:
+def expect(problem: Problem, network: Network, reduction: float, choices: Iterable[Choice]) -> list[Expected]:
     """Return what choices of primal-dual may need to divide the squared error by `reduction`, best first."""
     lengths: dict[tuple[str, float], float] = {}
     found = []
@@ -97,7 +111,14 @@ def expect(
         messages = choice.messages or "independent"
         fading = quantizer if isinstance(quantizer, Fading) else None
         promise = promised(
-            problem, network, quantizer, option, messages, corrected=choice.corrected, refine=fading is not None
+            problem,
+            network,
+            quantizer,
+            choice.option,
+            messages,
+            choice.batch_size,
+            choice.corrected,
+            refine=fading is not None,
         )
         # What `fading` takes depends on how large the vectors are.
         deviation = promise.spread * float(fading.spacing(0)) if fading else 1.0
@@ -110,25 +131,44 @@ def expect(
     return sorted(found, key=lambda each: each.bits)
 
 
-def gossip_choices(dim: int, quantizer: str | None = None, messages: str | None = None) -> list[Choice]:
+def gossip_choices(
+    dim: int,
+    quantizer: str | None = None,
+    messages: str | None = None,
+    corrected: bool = False,
+    option: str = "B",
+    batch_size: int = 1,
+) -> list[Choice]:
     """Return the choices of primal-dual that are worth a look; what is given is kept."""
-    variants = VARIANTS if messages is None else [(messages, False), (messages, True)]
     spellings = dithers(dim) if quantizer is None else [quantizer]
-    return [Choice("primal-dual", spelling, *variant) for spelling in spellings for variant in variants]
+    variants = _variants(messages, corrected)
+    return [Choice("primal-dual", name, *variant, option, batch_size) for name in spellings for variant in variants]
 
 
-def fading_choices(problem: Problem, network: Network, messages: str | None = None) -> list[Choice]:
+def _variants(messages: str | None, corrected: bool) -> list[tuple[str, bool]]:
+    """Return kinds of messages, with the corrected step or without; what is given is kept."""
+    kinds = ("edge", "broadcast") if messages is None else (messages,)
+    return [(kind, each) for kind in kinds for each in ((True,) if corrected else (False, True))]
+
+
+def fading_choices(
+    problem: Problem,
+    network: Network,
+    messages: str | None = None,
+    corrected: bool = False,
+    option: str = "B",
+    batch_size: int = 1,
+) -> list[Choice]:
     """Return choices whose precision follows the pace of the method, a little slower than with exact messages."""
-    variants = VARIANTS if messages is None else [(messages, False), (messages, True)]
     distance = float(np.sqrt(np.mean((np.asarray(problem.start()) - problem.solution) ** 2)))
     if not distance > 0:
         return []
     found = []
-    for variant in variants:
-        exact = promised(problem, network, Exact(), "B", variant[0], corrected=variant[1])
+    for variant in _variants(messages, corrected):
+        exact = promised(problem, network, Exact(), option, variant[0], batch_size, variant[1])
         for pace in PACES if exact.rate < 1 else ():
             factor = max(exact.rate ** (pace / 2), 0.5)
             if factor < 0.99999:
                 spelling = f"fading:{FIRST_SPACING * distance:.2g}:{factor:.5g}"
-                found.append(Choice("primal-dual", spelling, *variant))
+                found.append(Choice("primal-dual", spelling, *variant, option, batch_size))
     return found

@@ -29,6 +29,7 @@ RUN = 3  # choices of primal-dual of each kind, with a scale or fading, that are
 REFINED = 2  # and refined after the second
 AROUND = (-2, -1, 0, 1, 2)  # tenths of a decade around a step size
 FAR = (-10, -5, 0, 5, 10)  # where practical step sizes may be far off
+LOST = 1.5  # times the iterations of another
 PASSES = 4  # over all step sizes, while that helps
 MOST_ITERATIONS = 10_000
 
@@ -52,6 +53,11 @@ class Tried:
         return float(np.mean([outcome.wire_bits_per_link for outcome in self.outcomes])) if self.reached else math.inf
 
     @property
+    def enough(self) -> int | None:
+        """Iterations after which a run with the same messages has lost to this one; None if that is not known."""
+        return math.ceil(LOST * max(outcome.iterations for outcome in self.outcomes)) if self.reached else None
+
+    @property
     def rank(self) -> tuple[float, float]:
         """Order by bits; those that did not reach the target by how near they came."""
         near = [outcome.value if not outcome.diverged else math.inf for outcome in self.outcomes]
@@ -61,15 +67,6 @@ class Tried:
         """Return it as a row of a table."""
         iterations = float(np.mean([outcome.iterations for outcome in self.outcomes])) if self.outcomes else math.inf
         return {**self.choice._asdict(), **self.sizes, "iterations": iterations, "wire_bits_per_link": self.bits}
-
-
-def tree_choices(quantizer: str | None = None) -> list[Choice]:
-    """Return the choices of tree."""
-    return (
-        [Choice("tree", f"grid:{fineness}") for fineness in FINENESSES]
-        if quantizer is None
-        else [Choice("tree", quantizer)]
-    )
 
 
 @dataclass
@@ -83,6 +80,9 @@ class Fewest:
     seeds: Sequence[int] = (0,)
     iterations: int = MOST_ITERATIONS
     progress: Callable[[str], None] | None = None
+    option: str = "B"
+    batch_size: int = 1
+    refused: list[InputError] = field(default_factory=list)
     tried: dict[tuple[Any, ...], Tried] = field(default_factory=dict)
 
     def search(
@@ -90,22 +90,31 @@ class Fewest:
         methods: Sequence[str] | None = None,
         quantizer: str | None = None,
         messages: str | None = None,
+        corrected: bool = False,
     ) -> list[Tried]:
-        """Expect, run and refine; return all that was run, best first."""
+        """Expect, run and refine; return all that was run, best first. What is given is kept."""
+        if messages is not None or corrected or self.option == "A":
+            methods = methods or ("primal-dual",)  # others have no such choice
         accelerated = ("accelerated",) if self.ill_conditioned and self.problem.convexity > 0 else ()
         for method in methods or METHODS + accelerated:
-            if method == "primal-dual":
-                self._gossip(quantizer, messages)
-            elif method == "tree":
-                self._tree(quantizer)
-            else:
-                self._other(method, quantizer)
+            try:
+                if method == "primal-dual":
+                    self._gossip(quantizer, messages, corrected)
+                elif method == "tree":
+                    self._tree(quantizer)
+                else:
+                    self._other(method, quantizer)
+            except InputError as error:  # it cannot use the quantizer; perhaps others can
+                self.refused.append(error)
+        if not self.tried:
+            raise self.refused[0]
         return sorted(self.tried.values(), key=lambda each: each.rank)
 
-    def _gossip(self, quantizer: str | None, messages: str | None) -> None:
-        kinds = [gossip_choices(self.problem.dim, quantizer, messages)]
+    def _gossip(self, quantizer: str | None, messages: str | None, corrected: bool) -> None:
+        given = messages, corrected, self.option, self.batch_size
+        kinds = [gossip_choices(self.problem.dim, quantizer, *given)]
         if quantizer is None:
-            kinds.append(fading_choices(self.problem, self.network, messages))
+            kinds.append(fading_choices(self.problem, self.network, *given))
         self._say(f"primal-dual: what {sum(map(len, kinds))} choices of quantizer and messages may need")
         ranked = [expect(self.problem, self.network, 1e6, choices)[:RUN] for choices in kinds]
         hopeful = [each.choice for some in ranked for each in some]
@@ -118,14 +127,15 @@ class Fewest:
             self.refine(each, ("theta", "eta", "alpha"), FAR if self.ill_conditioned else ())
 
     def _tree(self, quantizer: str | None) -> None:
-        choices = tree_choices(quantizer)
-        self._say(f"tree: {len(choices)} runs")
-        best = min((self.run(choice) for choice in choices), key=lambda each: each.rank)
+        names = [f"grid:{fineness}" for fineness in FINENESSES] if quantizer is None else [quantizer]
+        self._say(f"tree: {len(names)} runs")
+        best = min((self.run(self._choice("tree", name)) for name in names), key=lambda each: each.rank)
         if quantizer is None:
             fineness = int(best.choice.quantizer.split(":")[1])
             near = {max(1, round(fineness * factor)) for factor in (0.5, 0.63, 0.8, 1.25, 1.6, 2)}
             self._say(f"tree: {len(near)} runs with a coarser or finer grid")
-            best = min((self.run(Choice("tree", f"grid:{each}")) for each in near), key=lambda each: each.rank)
+            others = [self.run(self._choice("tree", f"grid:{each}")) for each in near]
+            best = min([best, *others], key=lambda each: each.rank)
         self.refine(best, ("eta",))
 
     def _other(self, method: str, quantizer: str | None) -> None:
@@ -135,7 +145,8 @@ class Fewest:
         if method == "choco" and quantizer is None:
             spellings += ["grid:1", "grid:2", "grid:5", f"top-{max(1, dim // 20)}", f"top-{max(1, dim // 5)}"]
         self._say(f"{method}: {len(spellings)} runs with practical step sizes")
-        best = sorted((self.run(Choice(method, spelling)) for spelling in spellings), key=lambda each: each.rank)
+        runs = [self.run(self._choice(method, spelling)) for spelling in spellings]
+        best = sorted(runs, key=lambda each: each.rank)
         better = [self.refine(each, tuple(each.sizes), FAR) for each in best[: 2 * REFINED]]
         for each in sorted(better, key=lambda each: each.rank)[:REFINED]:
             near = [self.adopt(choice, each.sizes) for choice in _neighbours(each.choice)] if quantizer is None else []
@@ -146,13 +157,18 @@ class Fewest:
         """Whether practical step sizes may be far off."""
         return self.problem.smoothness > ILL_CONDITIONED * self.problem.convexity
 
+    def _choice(self, method: str, quantizer: str) -> Choice:
+        return Choice(method, quantizer, option=self.option, batch_size=self.batch_size)
+
     def run(self, choice: Choice) -> Tried:
         """Run a choice with practical step sizes."""
         try:
             method: Any = choice.make(self.problem, self.network)
-        except InputError:  # no stable step sizes
+            sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
+            return self._sweep(choice, method, [sizes])[0]
+        except InputError as error:  # no stable step sizes, or a quantizer that the method cannot use
+            self.refused.append(error)
             return Tried(choice, {}, ())
-        return self._sweep(choice, method, [{name: float(getattr(method, name)) for name in method.step_size_names}])[0]
 
     def adopt(self, choice: Choice, sizes: dict[str, float]) -> Tried:
         """Run a choice with the step sizes of another."""
@@ -175,12 +191,15 @@ class Fewest:
 
     def _around(self, best: Tried, name: str, offsets: Sequence[int]) -> list[Tried]:
         self._say(f"{best.choice.method} with {best.choice.quantizer}: {len(offsets)} values of {name}")
-        grid = [{**best.sizes, name: _beside(name, best.sizes[name], offset)} for offset in offsets]
-        return self._sweep(best.choice, best.choice.make(self.problem, self.network, **best.sizes), grid)
+        grid = [_moved(best.sizes, name, offset) for offset in offsets]
+        method = best.choice.make(self.problem, self.network, **best.sizes)
+        return self._sweep(best.choice, method, grid, best.enough)
 
-    def _sweep(self, choice: Choice, method: Method, grid: list[dict[str, float]]) -> list[Tried]:
-        """Run what is not known yet, and stop what can no longer win."""
-        budget = Budget(self.iterations, until=self.until, goal=self.goal)
+    def _sweep(
+        self, choice: Choice, method: Method, grid: list[dict[str, float]], enough: int | None = None
+    ) -> list[Tried]:
+        """Run what is not known yet, up to `enough` iterations."""
+        budget = Budget(min(self.iterations, enough or self.iterations), until=self.until, goal=self.goal)
         keys = [(choice, *sorted(sizes.items())) for sizes in grid]
         missing = [sizes for key, sizes in zip(keys, grid, strict=True) if key not in self.tried]
         outcomes = [
@@ -194,6 +213,14 @@ class Fewest:
     def _say(self, text: str) -> None:
         if self.progress is not None:
             self.progress(text)
+
+
+def _moved(sizes: dict[str, float], name: str, tenths: int) -> dict[str, float]:
+    """Return step sizes with one moved; θ moves against η, as the dual step's stability depends on their product."""
+    moved = {**sizes, name: _beside(name, sizes[name], tenths)}
+    if name == "eta" and "theta" in sizes:
+        moved["theta"] = _beside("theta", sizes["theta"], -tenths)
+    return moved
 
 
 def _beside(name: str, size: float, tenths: int) -> float:

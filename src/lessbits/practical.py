@@ -30,6 +30,7 @@ import numpy as np
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.theory import Setting, StepSizes
 
+NOISE_MARGIN = 1.2  # times typical noise: differences are not quite Gaussian
 CURVATURES = 5  # log-spaced between μ and L
 EIGENVALUES = 12  # between λ_min⁺ and λ_max, denser at the ends, as those of rings and tori are
 WORST_CONDITION = 1e4  # slower modes would only hide what can be done for the others

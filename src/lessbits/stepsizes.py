@@ -15,14 +15,13 @@ from lessbits.methods.base import Method
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import OPTIONS, PrimalDual
 from lessbits.networks import Network
-from lessbits.practical import Promise, practical_step_sizes
+from lessbits.practical import NOISE_MARGIN, Promise, practical_step_sizes
 from lessbits.problems import Problem
-from lessbits.quantizers import Compressor, Exact, Fading, Quantizer, make_quantizer
+from lessbits.quantizers import Compressor, Exact, Quantizer, make_quantizer
 from lessbits.theory import Setting, corrected_step_sizes, step_sizes
 
 TRIAL_ITERATIONS = 1000
 MOST_TRIALS = 12
-NOISE_MARGIN = 1.2  # differences are not quite Gaussian
 
 
 def make_method(
@@ -119,7 +118,8 @@ def primal_dual(
     """Make Algorithm 1 for a problem and a network; step sizes not given are chosen as `stepsizes` says.
 
     `theory` takes those of the theorems (for option C with a target error ε, those of Corollary C; for option B
-    `corrected` those of LEAD); `practical` takes those that are fastest on model problems (see practical.py), and tries them first.
+    `corrected` those of LEAD); `practical` takes those that are fastest on model problems (see practical.py), and tries
+    them first.
     """
     check_name("option", option, OPTIONS)
     check_name("stepsizes", stepsizes, ("theory", "practical"))
@@ -193,7 +193,7 @@ def theory_setting(
         omega=quantizer.omega(problem.dim),
         samples=max(1.0, float(np.max(np.asarray(problem.counts))) / batch_size),
         noise=problem.noise(batch_size) if option == "C" else 0.0,
-        fading=quantizer.factor**2 if isinstance(quantizer, Fading) else 0.0,
+        fading=quantizer.fading,
     )
 
 

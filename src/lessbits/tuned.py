@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lessbits.errors import InputError, check_name
+from lessbits.expected import refuse_step_sizes
 from lessbits.experiment import build, build_parts
 from lessbits.fewest import Fewest
 from lessbits.plain import plain, write_whole
@@ -91,8 +92,17 @@ def fewest_settings(
     """Search what sends the fewest bits to `until`; a method, quantizer or messages that were given stay."""
     if settings.until is None:
         raise InputError("the goal is the fewest bits, but to which error? Give until")
+    if settings.until <= 0:
+        raise InputError(
+            f"until is {settings.until:g}, but no finite number of bits leads there: give a target above 0"
+        )
+    refuse_step_sizes(settings, "the goal bits searches step sizes")
     given = settings.model_fields_set
     goal = settings.goal.partition(":")[2] or "error"
+    if goal not in ("error", "suboptimality"):
+        raise InputError(
+            f"goal is {settings.goal!r}, but nodes agree without any bits: take bits or bits:suboptimality"
+        )
     problem, network, resolved = build_parts(settings.updated(goal=goal))
     search = Fewest(
         problem,
@@ -102,17 +112,19 @@ def fewest_settings(
         range(settings.seed, settings.seed + seeds),
         settings.iterations,
         progress,
+        settings.option or "B",
+        settings.batch_size,
     )
     methods = (settings.method,) if "method" in given else None
-    tried = search.search(methods, settings.quantizer, settings.messages)
+    tried = search.search(methods, settings.quantizer, settings.messages, settings.corrected)
     best = tried[0]
-    chosen = settings.updated(goal=goal, **best.choice.flags(), **best.sizes)
+    chosen = best.choice.applied(settings, goal=goal, **best.sizes)
     return {
         "best": {**best.row(), "ended": "reached" if best.reached else "ended"},
         "aim": "bits",
         "candidates": [each.row() for each in tried],
         "command": chosen.command("run"),
-        "settings": resolved.updated(goal=goal, **best.choice.flags(), **best.sizes).model_dump(),
+        "settings": best.choice.applied(resolved, goal=goal, **best.sizes).model_dump(),
     }
 
 

@@ -12,6 +12,7 @@ from lessbits import (
     Outside,
     PrimalDual,
     Start,
+    make_method,
     make_network,
     make_quantizer,
     simulate,
@@ -166,6 +167,17 @@ def test_simulated_time_follows_latency_bandwidth_and_gradients(setting):
         trace["iteration"] * 2.0 + trace["wire_bits_per_link"] / 100 + trace["gradient_evaluations"] / NODES * 0.5
     )
     np.testing.assert_allclose(trace["simulated_seconds"], expected)
+
+
+@pytest.mark.parametrize(("method", "exchanges", "sent"), [("tree", 4, 6), ("diana", 2, 6)])
+def test_simulated_time_goes_on_while_most_links_wait(method, exchanges, sent):
+    """On a path of 4 nodes a round of tree is 6 messages in 4 exchanges, on a star one of DIANA 6 in 2."""
+    problem, network = Consensus.random(4, 8), make_network("path" if method == "tree" else "star", 4)
+    method = make_method(method, problem, network, "exact")
+    trace = simulate(problem, network, method, exchanges, record_every=1, link_model=LinkModel(bandwidth=1.0))
+    message = 8 * (4 + 8 * 8)
+    assert trace["messages"][-1] == sent
+    np.testing.assert_allclose(trace["simulated_seconds"], trace["iteration"] * message)
 
 
 def test_float32_runs_stay_in_float32(in_float32):

@@ -134,7 +134,9 @@ def test_bits_and_gradients_are_counted_by_the_papers_formula(trace):
 
 
 def test_counts_beyond_32_bits_stay_exact():
-    recorder = Recorder({"error": 1.0}, [33.0], links=4, nodes=2, samples=10)
+    problem, network = Consensus.random(2, 1), make_network("path", 2)
+    method = PrimalDual.make(make_quantizer("exact", 1), theta=0.1, eta=0.5, alpha=1.0)
+    recorder = Recorder({"error": 1.0}, problem, network, method)
     for chunk in range(3):
         large = 2**31 - 1
         recorder.extend(
@@ -148,8 +150,8 @@ def test_counts_beyond_32_bits_stay_exact():
     columns = recorder.columns(None)
     assert columns["messages"][-1] == columns["gradient_evaluations"][-1] == 3 * (2**31 - 1)
     assert columns["gradient_rounds"][-1] == 3
-    assert columns["total_bits"][-1] == 33 * 3 * (2**31 - 1)
-    assert recorder.wire_bits_per_link() == columns["wire_bits_per_link"][-1] == 8 * 4.5 / 4
+    assert columns["total_bits"][-1] == 32 * 3 * (2**31 - 1)
+    assert recorder.wire_bits_per_link() == columns["wire_bits_per_link"][-1] == 8 * 4.5 / 2
     np.testing.assert_allclose(columns["seconds"], [0, 0.25, 0.5, 0.75])
     assert "simulated_seconds" not in columns
 

@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 
 from lessbits.engines.trace import LinkModel
+from lessbits.methods.base import Method
+from lessbits.networks import Network
+from lessbits.problems.base import Problem
 
 METRIC = "metric."
 
@@ -13,12 +16,11 @@ METRIC = "metric."
 class Recorder:
     """The records of a run, chunk by chunk; adds up what must be exact in whole numbers."""
 
-    def __init__(
-        self, first: Mapping[str, Any], message_bits: list[float], links: int, nodes: int, samples: int
-    ) -> None:
-        self.message_bits = np.array(message_bits)
-        self.links, self.nodes, self.samples = links, nodes, samples
-        nothing = np.zeros((1, len(message_bits)))
+    def __init__(self, first: Mapping[str, Any], problem: Problem, network: Network, method: Method) -> None:
+        self.message_bits = np.array([compressor.bits(problem.dim) for compressor in method.compressors])
+        self.links, self.nodes, self.samples = network.links, network.nodes, problem.samples
+        self.at_once = 1 if method.takes_turns else len(self.message_bits)  # messages a link carries in an exchange
+        nothing = np.zeros((1, len(self.message_bits)))
         self.parts: dict[str, list[np.ndarray]] = {
             **{METRIC + name: [np.atleast_1d(np.asarray(value, float))] for name, value in first.items()},
             "iteration": [np.zeros(1, np.int64)],
@@ -79,10 +81,11 @@ class Recorder:
         joined = self.saved()
         iteration = joined.pop("iteration")
         metrics = {name.removeprefix(METRIC): joined.pop(name) for name in list(joined) if name.startswith(METRIC)}
-        sent = np.cumsum(joined.pop("sent"), axis=0)
+        since, bytes_since = joined.pop("sent"), joined.pop("wire").sum(axis=1)
+        sent = np.cumsum(since, axis=0)
         work, rounds = np.cumsum(joined.pop("work"), axis=0).T
         bits = sent @ self.message_bits
-        wire = 8 * np.cumsum(joined.pop("wire").sum(axis=1)) / self.links
+        wire = 8 * np.cumsum(bytes_since) / self.links
         columns = {
             "iteration": iteration,
             **metrics,
@@ -96,5 +99,8 @@ class Recorder:
             **{name: np.cumsum(values) for name, values in joined.items()},
         }
         if link_model is not None:
-            columns["simulated_seconds"] = link_model.seconds(iteration, wire, work / self.nodes)
+            # An exchange takes as long as a message, however many links wait meanwhile: in a tree most of them do.
+            length = 8 * bytes_since / np.maximum(since.sum(axis=1), 1)
+            waited = np.cumsum(np.diff(iteration, prepend=0) * length * self.at_once)
+            columns["simulated_seconds"] = link_model.seconds(iteration, waited, work / self.nodes)
         return columns

@@ -134,8 +134,7 @@ def simulate(
     state, first = _begin(arena, start)
     arena = arena.with_ceiling(float(first["error"]))
     check_goal(goal, until, first, arena.target)
-    bits = [compressor.bits(problem.dim) for compressor in method.compressors]
-    recorder = Recorder(first, bits, network.links, network.nodes, problem.samples)
+    recorder = Recorder(first, problem, network, method)
     keeper = Keeper(checkpoints, recorder, codecs, record_every)
     iteration = 0
     if checkpoints is not None:

@@ -101,14 +101,12 @@ class _Run:
         first, self.x = rank.score(target)
         self.ceiling = ceiling_of(first["error"], float(target.scale))
         check_goal(self.goal, self.until, first, target)
-        bits = [compressor.bits(problem.dim) for compressor in rank.method.compressors]
-        network = rank.network
-        self.recorder = Recorder(first, bits, network.links, network.nodes, problem.samples)
+        self.recorder = Recorder(first, problem, rank.network, rank.method)
         self.stop = self._ends(first)
         if self.checkpoints is not None:
             gather = self.transport.all_gather
             self.marks = run_marks(
-                problem.here, gather, network, rank.method, self.seed, self.record_every, rank.codecs
+                problem.here, gather, rank.network, rank.method, self.seed, self.record_every, rank.codecs
             )
             self._restore(self.transport.at_first(partial(self.checkpoints.read, self.marks)))
 

@@ -20,9 +20,10 @@ FORMAT = "lessbits-trace-1"
 
 @dataclass(frozen=True)
 class LinkModel:
-    """A simple clock for links that all work at once: latency an exchange, and bits a second on each link.
+    """A simple clock: an exchange takes a latency, and as long as a message of mean length on a link.
 
-    `gradient` is the time that a node takes for one sample gradient; the nodes work at once too.
+    All links that send work at once; where most wait, as in a tree, the clock runs on. `gradient` is the time that a
+    node takes for one sample gradient; the nodes work at once too.
     """
 
     latency: float = 0.0
@@ -37,9 +38,9 @@ class LinkModel:
                 f"{self.gradient:g} s a gradient, but times must be at least 0 and the bandwidth above 0"
             )
 
-    def seconds(self, iterations: np.ndarray, bits_per_link: np.ndarray, gradients_per_node: np.ndarray) -> np.ndarray:
-        """Simulated time at each record."""
-        return iterations * self.latency + bits_per_link / self.bandwidth + gradients_per_node * self.gradient
+    def seconds(self, iterations: np.ndarray, bits: np.ndarray, gradients_per_node: np.ndarray) -> np.ndarray:
+        """Simulated time at each record, from the bits of messages that were sent one after the other."""
+        return iterations * self.latency + bits / self.bandwidth + gradients_per_node * self.gradient
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,7 @@ class Method(ABC):
     name: ClassVar[str]
     step_size_names: ClassVar[tuple[str, ...]]
     from_zero: ClassVar[tuple[str, ...]] = ()  # step sizes that may be zero
+    takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
 
     @property
     @abstractmethod

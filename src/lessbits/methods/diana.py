@@ -51,6 +51,7 @@ class Diana(Baseline):
     step_size_names = ("eta", "alpha")
     options: ClassVar[tuple[str, ...]] = ("B", "C")
     compresses = True
+    takes_turns = True  # up, then down
     mixes = False  # a server adds, it does not mix
 
     @classmethod

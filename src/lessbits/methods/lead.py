@@ -22,7 +22,7 @@ from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
-from lessbits.practical import practical_step_sizes
+from lessbits.practical import NOISE_MARGIN, practical_step_sizes
 from lessbits.problems.base import Problem
 from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
@@ -64,7 +64,8 @@ class Lead(Baseline):
             sizes = corrected_step_sizes(setting)
         else:
             if isinstance(compressor, Quantizer):
-                setting = setting._replace(omega=compressor.typical_omega(problem.dim))
+                omega = NOISE_MARGIN * compressor.typical_omega(problem.dim)
+                setting = setting._replace(omega=omega, fading=compressor.fading)
             sizes = practical_step_sizes(gradients.option, setting, "broadcast", corrected=True).sizes
         return {"gamma": 2 * sizes.eta * sizes.theta, "eta": sizes.eta, "alpha": sizes.alpha}
 

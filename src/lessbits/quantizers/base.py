@@ -65,6 +65,11 @@ class Quantizer(Compressor):
     def omega(self, dim: int) -> float:
         """Return the variance bound ω for vectors of this dimension."""
 
+    @property
+    def fading(self) -> float:
+        """By what noise that comes from outside shrinks an iteration, in mean square; 0 if there is none."""
+        return 0.0
+
     def typical_omega(self, dim: int) -> float:
         """Return E‖Q(x) - x‖²/‖x‖² of Gaussian vectors, as tried: what ω is in practice, where it bounds the worst."""
         return min(float(_tried(self, max(1, min(TRIED_ROWS, TRIED_NUMBERS // dim)), dim)), self.omega(dim))

@@ -84,7 +84,7 @@ class Fading(Quantizer):
         """Round x/Δ + ξ down."""
         kind = vectors.dtype
         spacing = jnp.broadcast_to(self.spacing(draws.iteration).astype(kind), measure.shape)
-        octaves = jnp.frexp(measure * (1 / spacing))[1] - LARGEST.bit_length()
+        octaves = jnp.frexp(measure * (1 / spacing))[1] - (LARGEST.bit_length() - 1)
         raised = jnp.ldexp(jnp.ones((), kind), jnp.clip(octaves, 0, MOST_RAISED))
         dither = draws.uniform(vectors.shape[-1], kind)
         levels = jnp.floor(vectors * (1 / (raised * spacing))[:, None] + dither)
@@ -96,6 +96,11 @@ class Fading(Quantizer):
         kind = payload.spacing.dtype
         dither = Draws(payload.low, payload.high).uniform(payload.levels.shape[-1], kind)
         return (payload.levels.astype(kind) + (0.5 - dither)) * (payload.raised * payload.spacing)[:, None]
+
+    @property
+    def fading(self) -> float:
+        """R²."""
+        return self.factor**2
 
     def omega(self, dim: int) -> float:
         """0: no part of the error grows with x. What there is, dΔ²/12, is `variance`."""

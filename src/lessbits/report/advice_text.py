@@ -39,9 +39,9 @@ def advice_report(advice: dict[str, Any]) -> None:
         console.print("The extra iterations may cost what the shorter messages save: try both before you choose.")
     else:
         console.print(
-            f"Take --quantizer {best['quantizer']}: {best['bits_saved']:.3g} times fewer bits an iteration, and about "
-            f"{best['bits_saved_in_all']:.2g} times fewer in all if it needs {best['iterations_at_most']:.2f} times "
-            "the iterations."
+            f"With the paper's messages take --quantizer {best['quantizer']}: {best['bits_saved']:.3g} times fewer "
+            f"bits an iteration, and about {best['bits_saved_in_all']:.2g} times fewer in all if it needs "
+            f"{best['iterations_at_most']:.2f} times the iterations."
         )
     _print_fewest(console, advice["fewest"])
 
@@ -49,19 +49,25 @@ def advice_report(advice: dict[str, Any]) -> None:
 def _print_fewest(console: Console, fewest: dict[str, Any]) -> None:
     """Say what is expected to send the fewest bits."""
     console.print()
+    goal = {"error": "a squared error"}.get(fewest["goal"], f"a {fewest['goal']}")
     table = numbers(
-        f"Fewest bits to a squared error of {fewest['until']:.3g}, as expected", "method", "exchanges", "bits per link"
+        f"Fewest bits to {goal} of {fewest['until']:.3g}, as expected", "method", "exchanges", "bits per link"
     )
     for row in fewest["expected"]:
         table.add_row(choice_in_words(row), f"{row['iterations']:,.0f}", human(row["bits"]))
     console.print(table)
-    console.print(
-        "Bits are encoded, with headers, on a link and in one direction. tree waits for whole sums: an exchange"
-    )
-    console.print("there moves one level of the tree, so that it suits slow links, and gossip those of long delay.")
-    console.print()
-    console.print(f"Expected to send the fewest, {human(fewest['bits'])} a link:")
-    console.print(f"  {fewest['command']}", soft_wrap=True)
+    words = "Bits are encoded, with headers, in one direction: the mean over all links."
+    if any(row["method"] == "tree" for row in fewest["expected"]):
+        words += (
+            " tree uses only those of a spanning tree, one depth at a time: it saves bits, where they are paid for; "
+            "gossip saves time."
+        )
+    console.print(words)
+    best, *others = fewest["expected"]
+    for row, words in [(row, "Next best") for row in others[:1]] + [(best, "Fewest bits")]:
+        console.print()
+        console.print(f"{words}, {human(row['bits'])} a link with {choice_in_words(row)}:")
+        console.print(f"  {row['command']}", soft_wrap=True)
 
 
 def choice_in_words(row: dict[str, Any]) -> str:
