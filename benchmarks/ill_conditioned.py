@@ -21,7 +21,7 @@ from lessbits.experiment import build_parts  # noqa: E402
 from lessbits.fewest import Fewest  # noqa: E402
 
 TARGET = 1e-6
-MOST = 50_000
+MOST = 20_000
 LEVELS = 1.4  # standard deviations between two levels
 
 

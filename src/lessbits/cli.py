@@ -174,14 +174,14 @@ def tune(
     set_precision(settings)
     from lessbits.report.advice_text import fewest_report
     from lessbits.report.text import tuning_report
-    from lessbits.tuned import tune_settings
+    from lessbits.tuned import FAILURES, tune_settings
 
     check_simulated(settings, "tune")
     say = None if quiet else lambda text: print(f"lessbits: {text}", file=sys.stderr, flush=True)
     found = tune_settings(settings, search or [], aim, epochs, bits, per_decade, seeds, grow, out, say)
     show(found, json_file, lambda: (fewest_report if "command" in found else tuning_report)(found))
-    if found["best"]["ended"] == "diverged":
-        _complain("every run diverged: search smaller step sizes")
+    if (ended := found["best"]["ended"]) in FAILURES:
+        _complain(FAILURES[ended])
         raise typer.Exit(1)
 
 
@@ -212,7 +212,7 @@ def theory(settings: Settings, json_file: Json = None) -> None:
 )
 @with_settings
 def advise(settings: Settings, json_file: Json = None) -> None:
-    """Say how far messages can be compressed before more iterations are needed, and with which quantizer."""
+    """Say how far messages can be compressed for free, and which command is expected to send the fewest bits."""
     check_writable(path_of(json_file))
     check_simulated(settings, "advise")
     set_precision(settings)

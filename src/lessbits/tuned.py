@@ -14,6 +14,11 @@ from lessbits.plain import plain, write_whole
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning import tune
 
+FAILURES = {
+    "diverged": "every run diverged: search smaller step sizes",
+    "missed": "no run reached the target: allow more --iterations, or ask for less",
+}
+
 
 def tune_settings(
     settings: Settings,
@@ -32,11 +37,11 @@ def tune_settings(
     With the goal `bits` (or `bits:suboptimality`), search methods, quantizers and messages too.
     """
     if settings.goal.partition(":")[0] == "bits":
-        others = {"aim": aim, "search": search or None, "epochs": epochs, "bits": bits, "out": out}
+        others = {"aim": aim, "search": search or None, "epochs": epochs, "bits": bits}
         for name, other in others.items():
             if other is not None:
                 raise InputError(f"{name} was given with the goal bits, which searches everything: leave it out")
-        return fewest_settings(settings, seeds, progress)
+        return fewest_settings(settings, seeds, progress, out)
     for name, given in (("epochs", epochs), ("bits", bits)):
         if given is not None and not given > 0:
             raise InputError(f"{name} is {given:g}, but a budget must be above 0")
@@ -87,7 +92,7 @@ def tune_settings(
 
 
 def fewest_settings(
-    settings: Settings, seeds: int = 1, progress: Callable[[str], None] | None = None
+    settings: Settings, seeds: int = 1, progress: Callable[[str], None] | None = None, out: Path | None = None
 ) -> dict[str, Any]:
     """Search what sends the fewest bits to `until`; a method, quantizer or messages that were given stay."""
     if settings.until is None:
@@ -119,13 +124,19 @@ def fewest_settings(
     tried = search.search(methods, settings.quantizer, settings.messages, settings.corrected)
     best = tried[0]
     chosen = best.choice.applied(settings, goal=goal, **best.sizes)
-    return {
-        "best": {**best.row(), "ended": "reached" if best.reached else "ended"},
+    settled = best.choice.applied(resolved, goal=goal, **best.sizes)
+    result = {
+        "best": {**best.row(), "ended": "reached" if best.reached else "missed"},
         "aim": "bits",
         "candidates": [each.row() for each in tried],
         "command": chosen.command("run"),
-        "settings": best.choice.applied(resolved, goal=goal, **best.sizes).model_dump(),
+        "settings": settled.model_dump(),
     }
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        _save(out, result, settled if best.reached else None)
+        result["saved"] = str(out)
+    return result
 
 
 def _read(word: str) -> tuple[str, list[float] | None]:
@@ -142,8 +153,9 @@ def _read(word: str) -> tuple[str, list[float] | None]:
 def _save(out: Path, result: dict[str, Any], best: Settings | None) -> None:
     """Write the ranked table and the winner's settings; outcomes are there already."""
     rows = result["candidates"]
+    names = dict.fromkeys(name for row in rows for name in row)  # methods have other step sizes
     with (out / "ranking.csv").open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
+        writer = csv.DictWriter(stream, list(names))
         writer.writeheader()
         writer.writerows(rows)
     write_whole(out / "ranking.json", json.dumps(plain(result), indent=1, allow_nan=False) + "\n")

@@ -68,11 +68,11 @@ def test_ranks_give_the_simulators_run_bit_for_bit(network, quantizer, messages,
                 same_run(encoded, trace)
 
 
-@pytest.mark.parametrize("option", "CD")
-def test_samples_and_coins_do_not_depend_on_who_holds_a_node(option):
+@pytest.mark.parametrize(("option", "messages"), [("A", "edge"), ("C", "edge"), ("D", "edge"), ("D", "independent")])
+def test_samples_and_coins_do_not_depend_on_who_holds_a_node(option, messages):
     network = make_network("ring", NODES)
     problem = LeastSquares.random(NODES, DIM, samples=40)
-    method = method_of(theta=0.05, eta=0.02, option=option)
+    method = method_of(theta=0.05, eta=0.02, option=option, messages=messages)
     whole = simulate(problem, network, method, 40)
     trace = run_on(2, problem, network, method, 40)[0]
     assert trace["gradient_evaluations"].tolist() == whole["gradient_evaluations"].tolist()

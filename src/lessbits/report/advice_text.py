@@ -90,10 +90,8 @@ def fewest_report(found: dict[str, Any]) -> None:
             words = choice_in_words(row), step_sizes_in_words(row)
             table.add_row(str(number), *words, f"{row['iterations']:,.0f}", bits)
     console.print(table)
-    if not reached:
-        console.print("None reached the target: allow more --iterations, or ask for less.")
-        return
-    console.print(f"Take\n  {found['command']}", soft_wrap=True)
+    if reached:
+        console.print(f"Take\n  {found['command']}", soft_wrap=True)
 
 
 def _choices(rows: list[dict[str, Any]], exact_bits: float) -> Table:
