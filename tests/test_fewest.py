@@ -144,8 +144,7 @@ def test_advice_without_a_target_takes_a_millionth_of_the_start():
     [
         {"option": "A"},
         {"option": "D", "problem": "least-squares"},
-        {"messages": "broadcast"},
-        {"corrected": True, "quantizer": "dit-2"},
+        {"messages": "broadcast", "corrected": True, "quantizer": "dit-2"},
         {"goal": "suboptimality", "problem": "least-squares"},
     ],
 )

@@ -26,7 +26,7 @@ METHODS = ("tree", "primal-dual")
 ILL_CONDITIONED = 50  # a condition number
 FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
 RUN = 3  # choices of primal-dual of each kind, with a scale or fading, that are run after the first stage
-REFINED = 2  # and refined after the second
+REFINED = 2  # choices of other methods that are refined after the second
 AROUND = (-2, -1, 0, 1, 2)  # tenths of a decade around a step size
 FAR = (-10, -5, 0, 5, 10)  # where practical step sizes may be far off
 LOST = 1.5  # times the iterations of another
@@ -116,15 +116,14 @@ class Fewest:
         if quantizer is None:
             kinds.append(fading_choices(self.problem, self.network, *given))
         self._say(f"primal-dual: what {sum(map(len, kinds))} choices of quantizer and messages may need")
-        ranked = [expect(self.problem, self.network, 1e6, choices)[:RUN] for choices in kinds]
-        hopeful = [each.choice for some in ranked for each in some]
-        self._say(f"primal-dual: {len(hopeful)} runs with practical step sizes")
-        best = sorted((self.run(choice) for choice in hopeful), key=lambda each: each.rank)[:REFINED]
-        near = [choice for each in best for choice in ([] if quantizer else _neighbours(each.choice))]
-        self._say(f"primal-dual: {len(near)} runs with a coarser or finer quantizer")
-        best = sorted([*best, *(self.run(choice) for choice in near)], key=lambda each: each.rank)[:REFINED]
-        for each in best:
-            self.refine(each, ("theta", "eta", "alpha"), FAR if self.ill_conditioned else ())
+        for choices in filter(None, kinds):
+            hopeful = [each.choice for each in expect(self.problem, self.network, 1e6, choices)[:RUN]]
+            self._say(f"primal-dual: {len(hopeful)} runs with practical step sizes")
+            best = min((self.run(choice) for choice in hopeful), key=lambda each: each.rank)
+            near = [] if quantizer else _neighbours(best.choice)
+            self._say(f"primal-dual: {len(near)} runs with a coarser or finer quantizer")
+            best = min([best, *(self.run(choice) for choice in near)], key=lambda each: each.rank)
+            self.refine(best, ("theta", "eta", "alpha"), FAR if self.ill_conditioned else ())
 
     def _tree(self, quantizer: str | None) -> None:
         names = [f"grid:{fineness}" for fineness in FINENESSES] if quantizer is None else [quantizer]
