@@ -12,6 +12,7 @@ import json
 import math
 import time
 
+import jax
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -19,16 +20,20 @@ from rich.table import Table
 from lessbits.codecs import make_codec
 from lessbits.codecs.values import Pattern
 from lessbits.quantizers import make_quantizer
+from lessbits.quantizers.base import short_scale
 from lessbits.quantizers.contractions import SignPayload
 from lessbits.quantizers.dither import DitherPayload
 from lessbits.quantizers.rand_k import coprime_strides
+
+jax.config.update("jax_enable_x64", True)
 
 REPEATS = 15
 VECTORS = 5
 
 
-def float32_up(number):
-    return np.nextafter(np.float32(number), np.float32(np.inf)).astype(np.float64)
+def scale_of(number):
+    """A scale as it travels: 16 bits of a float32, rounded up."""
+    return np.asarray(short_scale(np.asarray(number)))[()]
 
 
 def dithered(vector, levels, scale, generator):
@@ -58,16 +63,16 @@ def cases(dim, generator):
     yield f"top-{kept}", "", largest, None, 64 * kept + positions_bits
     codes = (np.sign(vector) * (np.floor(np.log2(np.abs(vector))) + 127)).astype(np.int16)
     yield "natural", "", codes, None, entropy_bits(codes)
-    norm, most = float32_up(np.linalg.norm(vector)), float32_up(np.abs(vector).max())
+    norm, most = scale_of(np.linalg.norm(vector)), scale_of(np.abs(vector).max())
     for spelling, payload in (
         ("ternary", dithered(vector, 1, most, generator)),
-        ("sign", SignPayload(np.sign(vector).astype(np.int8), float32_up(np.abs(vector).mean()))),
+        ("sign", SignPayload(np.sign(vector).astype(np.int8), scale_of(np.abs(vector).mean()))),
         *((f"dither:{levels}", dithered(vector, levels, norm, generator)) for levels in (1, 4, 16, 64, 256, 10_000)),
     ):
         entropy = entropy_bits(payload[0])
         yield spelling, "fixed", payload, None, entropy
         yield spelling, "entropy", payload, None, entropy
-    chosen = dithered(sparse, 8, float32_up(np.linalg.norm(sparse)), generator)
+    chosen = dithered(sparse, 8, scale_of(np.linalg.norm(sparse)), generator)
     yield f"rand-{kept}+dit-4", "entropy", chosen, key, entropy_bits(chosen.levels[positions])
 
 
@@ -116,7 +121,7 @@ def lengths(dim):
         for seed in range(VECTORS):
             generator = np.random.default_rng(seed)
             for law, vector in laws(dim, generator):
-                payload = dithered(vector, levels, float32_up(np.linalg.norm(vector)), generator)
+                payload = dithered(vector, levels, scale_of(np.linalg.norm(vector)), generator)
                 entropy = entropy_bits(payload.levels) / 8
                 length = len(codec.encode(payload))
                 found.setdefault(law, []).append((length - 1.03 * entropy, length, entropy))
