@@ -14,6 +14,7 @@ from lessbits.plain import plain, write_whole
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning import tune
 
+GOALS = ("error", "suboptimality", "consensus", "bits", "bits:suboptimality")
 FAILURES = {
     "diverged": "every run diverged: search smaller step sizes",
     "missed": "no run reached the target: allow more --iterations, or ask for less",
@@ -36,7 +37,8 @@ def tune_settings(
 
     With the goal `bits` (or `bits:suboptimality`), search methods, quantizers and messages too.
     """
-    if settings.goal.partition(":")[0] == "bits":
+    check_name("goal", settings.goal, GOALS)
+    if settings.goal.startswith("bits"):
         others = {"aim": aim, "search": search or None, "epochs": epochs, "bits": bits}
         for name, other in others.items():
             if other is not None:
@@ -104,10 +106,6 @@ def fewest_settings(
     refuse_step_sizes(settings, "the goal bits searches step sizes")
     given = settings.model_fields_set
     goal = settings.goal.partition(":")[2] or "error"
-    if goal not in ("error", "suboptimality"):
-        raise InputError(
-            f"goal is {settings.goal!r}, but nodes agree without any bits: take bits or bits:suboptimality"
-        )
     problem, network, resolved = build_parts(settings.updated(goal=goal))
     search = Fewest(
         problem,

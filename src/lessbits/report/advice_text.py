@@ -84,8 +84,12 @@ def fewest_report(found: dict[str, Any]) -> None:
     reached = [row for row in found["candidates"] if math.isfinite(row["wire_bits_per_link"])]
     table = numbers(f"Best of {len(found['candidates'])}", "", "method", "step sizes", "exchanges", "bits per link")
     first = {row["method"]: number for number, row in reversed(list(enumerate(reached, start=1)))}
+    above = 0
     for number, row in enumerate(reached, start=1):
         if number <= SHOWN or number in first.values():  # the best of every method at least
+            if number > above + 1:
+                table.add_row("…")
+            above = number
             bits = human(row["wire_bits_per_link"])
             words = choice_in_words(row), step_sizes_in_words(row)
             table.add_row(str(number), *words, f"{row['iterations']:,.0f}", bits)
