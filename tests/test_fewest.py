@@ -105,6 +105,8 @@ def test_the_ranking_is_saved_and_a_target_that_nobody_reaches_is_a_failure(monk
         ("tune --goal bits --until 1e-3 --theta 1", "theta was given, but the goal bits searches step sizes"),
         ("tune --goal bits:consensus --until 1e-3", "unknown goal 'bits:consensus'"),  # nodes agree without any bits
         ("tune --goal bit --until 1e-3", "did you mean 'bits'"),
+        ("tune --goal bits --until 1e-3 --method tree --corrected", "a variant of primal-dual, and the method is tree"),
+        ("tune --goal bits --until 1e-3 --method tree --messages edge", "tree has one kind of messages only"),
         ("advise --until 0", "no finite number of bits leads there"),
         ("advise --option C", "stops at a floor"),
         ("advise --eta 1", "eta was given, but advise chooses step sizes"),

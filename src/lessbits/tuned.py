@@ -119,6 +119,10 @@ def fewest_settings(
         settings.batch_size,
     )
     methods = (settings.method,) if "method" in given else None
+    if settings.corrected and methods not in (None, ("primal-dual",)):
+        raise InputError(
+            f"corrected was given, but it is a variant of primal-dual, and the method is {settings.method}"
+        )
     tried = search.search(methods, settings.quantizer, settings.messages, settings.corrected)
     best = tried[0]
     chosen = best.choice.applied(settings, goal=goal, **best.sizes)
