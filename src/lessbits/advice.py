@@ -6,7 +6,7 @@ from typing import Any
 from lessbits import theory
 from lessbits.engines.scoring import Lyapunov
 from lessbits.errors import InputError
-from lessbits.expected import refuse_step_sizes
+from lessbits.expected import check_question
 from lessbits.experiment import build_parts
 from lessbits.methods.base import Start
 from lessbits.networks import Network
@@ -97,7 +97,7 @@ def _proven_iterations(
 
 def advise(settings: Settings) -> dict[str, Any]:
     """Return how far one can compress for free, and what is expected to send the fewest bits, with the command."""
-    refuse_step_sizes(settings, "advise chooses step sizes")
+    check_question(settings, "advise chooses step sizes")
     free = free_compression(settings)
     problem, network, _ = build_parts(settings)
     return {**free, "fewest": fewest_expected(settings, problem, network)}

@@ -26,6 +26,7 @@ from lessbits.stepsizes import make_method, promised
 SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
 PACES = (0.9, 0.75, 0.6)  # of fading, as shares of the logarithm of what exact messages shrink by
 FIRST_SPACING = 1.4  # of fading, in distances to the solution
+ILL_CONDITIONED = 50  # a condition number
 ROWS = 16  # Gaussian vectors that message lengths are found with
 
 
@@ -65,11 +66,20 @@ class Choice(NamedTuple):
         return settings.updated(**nothing | self.flags() | changes)
 
 
-def refuse_step_sizes(settings: Settings, reason: str) -> None:
-    """Say that step sizes will be found."""
+def check_question(settings: Settings, reason: str) -> None:
+    """Refuse what has no answer when the fewest bits are asked for: given step sizes, and a target of zero."""
     for name in STEP_SIZES:
         if getattr(settings, name) is not None:
             raise InputError(f"{name} was given, but {reason}: leave it out")
+    if settings.until is not None and settings.until <= 0:
+        raise InputError(
+            f"until is {settings.until:g}, but no finite number of bits leads there: give a target above 0"
+        )
+
+
+def ill_conditioned(problem: Problem) -> bool:
+    """Whether practical step sizes may be far off, and acceleration pay."""
+    return problem.smoothness > ILL_CONDITIONED * problem.convexity
 
 
 class Expected(NamedTuple):

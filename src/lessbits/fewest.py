@@ -16,14 +16,13 @@ import numpy as np
 
 from lessbits.engines.sweep import Budget, Outcome, sweep
 from lessbits.errors import InputError
-from lessbits.expected import Choice, dithers, expect, fading_choices, gossip_choices
+from lessbits.expected import Choice, dithers, expect, fading_choices, gossip_choices, ill_conditioned
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.tuning import lattice
 
 METHODS = ("tree", "primal-dual")
-ILL_CONDITIONED = 50  # a condition number
 FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
 RUN = 3  # choices of primal-dual of each kind, with a scale or fading, that are run after the first stage
 REFINED = 2  # choices of other methods that are refined after the second
@@ -95,7 +94,7 @@ class Fewest:
         """Expect, run and refine; return all that was run, best first. What is given is kept."""
         if messages is not None or corrected or self.option == "A":
             methods = methods or ("primal-dual",)  # others have no such choice
-        accelerated = ("accelerated",) if self.ill_conditioned and self.problem.convexity > 0 else ()
+        accelerated = ("accelerated",) if ill_conditioned(self.problem) and self.problem.convexity > 0 else ()
         for method in methods or METHODS + accelerated:
             try:
                 if method == "primal-dual":
@@ -123,7 +122,7 @@ class Fewest:
             near = [] if quantizer else _neighbours(best.choice)
             self._say(f"primal-dual: {len(near)} runs with a coarser or finer quantizer")
             best = min([best, *(self.run(choice) for choice in near)], key=lambda each: each.rank)
-            self.refine(best, ("theta", "eta", "alpha"), FAR if self.ill_conditioned else ())
+            self.refine(best, ("theta", "eta", "alpha"), FAR if ill_conditioned(self.problem) else ())
 
     def _tree(self, quantizer: str | None) -> None:
         names = [f"grid:{fineness}" for fineness in FINENESSES] if quantizer is None else [quantizer]
@@ -150,11 +149,6 @@ class Fewest:
         for each in sorted(better, key=lambda each: each.rank)[:REFINED]:
             near = [self.adopt(choice, each.sizes) for choice in _neighbours(each.choice)] if quantizer is None else []
             self.refine(min([each, *near], key=lambda each: each.rank), tuple(each.sizes))
-
-    @property
-    def ill_conditioned(self) -> bool:
-        """Whether practical step sizes may be far off."""
-        return self.problem.smoothness > ILL_CONDITIONED * self.problem.convexity
 
     def _choice(self, method: str, quantizer: str) -> Choice:
         return Choice(method, quantizer, option=self.option, batch_size=self.batch_size)

@@ -7,8 +7,7 @@ from typing import Any
 from lessbits.engines.scoring import Target, score
 from lessbits.engines.simulate import simulate
 from lessbits.errors import InputError
-from lessbits.expected import Choice, Expected, expect, gossip_choices
-from lessbits.fewest import ILL_CONDITIONED
+from lessbits.expected import Choice, Expected, expect, gossip_choices, ill_conditioned
 from lessbits.methods import Tree
 from lessbits.networks import Network
 from lessbits.problems import Problem
@@ -32,16 +31,12 @@ def fewest_expected(settings: Settings, problem: Problem, network: Network) -> d
     given = settings.messages, settings.corrected, option, batch
     choices = gossip_choices(problem.dim, settings.quantizer, *given)
     start = float(score(problem.start(), problem, Target.of(problem))[settings.goal])
-    if settings.until is not None and settings.until <= 0:
-        raise InputError(
-            f"until is {settings.until:g}, but no finite number of bits leads there: give a target above 0"
-        )
     until = settings.until if settings.until is not None else 1e-6 * start
     trial = _Trial(problem, network, settings.goal, until)
     gossip = expect(problem, network, max(start / until, 1.0), choices)[0]
     expected = [trial.of(gossip.choice, gossip)]
     if settings.messages is None and not settings.corrected and option != "A":
-        if problem.smoothness > ILL_CONDITIONED * problem.convexity:
+        if ill_conditioned(problem):
             expected.append(trial.of(Choice("accelerated", gossip.choice.quantizer, option=option, batch_size=batch)))
         expected.append(
             trial.of(Choice("tree", settings.quantizer or Tree.usual_quantizer, option=option, batch_size=batch))

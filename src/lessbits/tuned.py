@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lessbits.errors import InputError, check_name
-from lessbits.expected import refuse_step_sizes
+from lessbits.expected import check_question
 from lessbits.experiment import build, build_parts
 from lessbits.fewest import Fewest
 from lessbits.plain import plain, write_whole
@@ -99,11 +99,7 @@ def fewest_settings(
     """Search what sends the fewest bits to `until`; a method, quantizer or messages that were given stay."""
     if settings.until is None:
         raise InputError("the goal is the fewest bits, but to which error? Give until")
-    if settings.until <= 0:
-        raise InputError(
-            f"until is {settings.until:g}, but no finite number of bits leads there: give a target above 0"
-        )
-    refuse_step_sizes(settings, "the goal bits searches step sizes")
+    check_question(settings, "the goal bits searches step sizes")
     given = settings.model_fields_set
     goal = settings.goal.partition(":")[2] or "error"
     problem, network, resolved = build_parts(settings.updated(goal=goal))
