@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
+import jax.numpy as jnp
+from jax import lax
 
 Class = TypeVar("Class")
 
@@ -41,3 +43,16 @@ def static(**options: Any) -> Any:
 def take_rows(tree: Any, rows: Any) -> Any:
     """Pick rows of every array in `tree`, as `array[rows]` does for one."""
     return jax.tree.map(lambda array: array[rows], tree)
+
+
+def computed_once(tree: Any, always: jax.Array) -> Any:
+    """Return the same arrays, and have the compiler compute them before anything that reads them.
+
+    XLA would quantize anew for each place that uses the levels, five of them in a broadcast iteration. On a CPU it sees
+    through an `optimization_barrier`, but not into a condition that it cannot know to be `always` true.
+    """
+
+    def behind_condition(tree: Any) -> Any:
+        return lax.cond(always, lambda tree: tree, lambda tree: jax.tree.map(jnp.zeros_like, tree), tree)
+
+    return lax.platform_dependent(tree, cpu=behind_condition, default=lax.optimization_barrier)

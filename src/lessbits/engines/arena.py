@@ -15,7 +15,7 @@ from lessbits.methods.base import Message, Method, Outbox, State
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, take_rows
+from lessbits.pytrees import computed_once, pytree
 from lessbits.randomness import Step, make_seed
 from lessbits.summation import Sum
 
@@ -96,6 +96,10 @@ class Arena:
         """One iteration: send, exchange, receive."""
         step = Step(self.seed, iteration)
         state, outbox, work = self.method.send(step, state, self.problem, self.local)
+        outbox = tuple(
+            message if compressor.lossless else computed_once(message, iteration >= 0)
+            for message, compressor in zip(outbox, self.method.compressors, strict=True)
+        )
         state = self.method.receive(step, state, outbox, self.exchange(outbox), self.local)
         total = work.sum(dtype=jnp.int32)
         lengths = self.lengths or (None,) * len(outbox)
@@ -112,7 +116,7 @@ class Arena:
     def _arrived(self, message: Message) -> Message:
         source = self.reverse if message.per_link else self.local.neighbor
         active = None if message.active is None else message.active[self.reverse]
-        return Message(take_rows(message.payload, source), True, active)
+        return Message(message.payload, True, active, source=source)
 
     def _sent(self, message: Message) -> jax.Array:
         if message.active is None:

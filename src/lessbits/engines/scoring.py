@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree
+from lessbits.pytrees import computed_once, pytree
 from lessbits.summation import add_slices, separate, squared_norms, sum_pairwise
 
 METRICS = ("error", "consensus", "suboptimality")
@@ -48,6 +48,7 @@ def score(x: jax.Array, problem: Problem, target: Target) -> dict[str, jax.Array
     error: (1/n) Σ‖x_i - x*‖²; consensus: (1/n) Σ‖x_i - x̄‖²; suboptimality: f(x̄) - f(x*).
     """
     mean = mean_point(x)
+    mean = computed_once(mean, ~(target.scale < 0))
     return join_scores(x, mean, problem.losses(jnp.broadcast_to(mean, x.shape)), target)
 
 

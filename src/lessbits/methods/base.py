@@ -9,7 +9,7 @@ import numpy as np
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
+from lessbits.pytrees import pytree, static, take_rows
 from lessbits.quantizers.base import Compressor, Payload
 from lessbits.randomness import Step
 
@@ -20,7 +20,7 @@ State = Any  # a NamedTuple of arrays with one row a node; `x` is the iterate th
 class Message:
     """Payloads that leave together: one a link, or one a node that goes to every neighbour.
 
-    In an inbox there is always one a link: what came along its reverse. It is sent on the links that are `active`; then
+    In an inbox there is always one a link: what came along its reverse, to be had with `take`. It is sent on the links that are `active`; then
     `awaited` tells on which links one comes back, so that nothing need be sent to say that nothing is. A random
     compressor draws from `message_draws`, so that the other end can draw the same.
     """
@@ -29,6 +29,11 @@ class Message:
     per_link: bool = static()
     active: jax.Array | None = None  # [links here]
     awaited: jax.Array | None = None  # [links here]
+    source: jax.Array | None = None  # in an inbox, the row that came along each link; None: rows are links already
+
+    def take(self, links: Any) -> Payload:
+        """Return what travels along the given links, from where it stands: no copy for all links is made before."""
+        return take_rows(self.payload, links if self.source is None else self.source[links])
 
 
 Outbox = tuple[Message, ...]

@@ -22,7 +22,7 @@ from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static, take_rows
+from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.quantizers.exact import Exact
 from lessbits.randomness import Step, message_draws
@@ -111,12 +111,11 @@ class Diana(Baseline):
         """Even: memories move, and the hub steps. Odd: the leaves take the hub's x."""
         going_up, hub = step.iteration % 2 == 0, is_hub(local)[:, None]
         mine = self.quantizer.decode(outbox[0].payload)
-        theirs, from_hub = inbox[0].payload, inbox[1].payload
-        mean = (mine + local.sum(lambda links: self.quantizer.decode(take_rows(theirs, links)))) / (
-            1 + link_count(local)[:, None]
-        )
+        from_leaves, from_hub = inbox
+        total = mine + local.sum(lambda slot: self.quantizer.decode(from_leaves.take(slot.links)))
+        mean = total / (1 + link_count(local)[:, None])
         stepped = jnp.where(hub, state.x - self.eta * (state.server_memory + mean), state.x)
-        told = jnp.where(hub, state.x, state.x.at[local.owner].set(from_hub))  # a leaf has one link
+        told = jnp.where(hub, state.x, state.x.at[local.owner].set(from_hub.take(slice(None))))  # a leaf has one link
         return state._replace(
             x=jnp.where(going_up, stepped, told),
             worker_memory=jnp.where(going_up, state.worker_memory + self.alpha * mine, state.worker_memory),

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from lessbits.methods.base import Message, Outbox
-from lessbits.networks.local import LocalNetwork
+from lessbits.networks.local import LocalNetwork, Slot
 from lessbits.pytrees import pytree, take_rows
 from lessbits.quantizers.base import Compressor
 from lessbits.randomness import Step, message_draws
@@ -74,10 +74,10 @@ def share(*vectors: jax.Array) -> Outbox:
 def disagreements(outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> list[jax.Array]:
     """Return Σ_j w_ij (v_i - v_j), which is Wv, of each vector that was shared."""
 
-    def of(mine: jax.Array, theirs: jax.Array) -> jax.Array:
-        return local.weighted_sum(lambda links: mine[local.owner[links]] - theirs[links])
+    def of(sent: Message, received: Message) -> jax.Array:
+        return local.weighted_sum(lambda slot: slot.own(sent.payload) - received.take(slot.links))
 
-    return [of(sent.payload, received.payload) for sent, received in zip(outbox, inbox, strict=True)]
+    return [of(*pair) for pair in zip(outbox, inbox, strict=True)]
 
 
 @pytree
@@ -131,10 +131,10 @@ class IndependentMessages(Messages):
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:
         """Σ_j w_ij (Δ_ij - Δ_ji) with Δ_ij = q_ij + h_i, which is g_i + Σ_j w_ij (q_ij - q_ji)."""
-        sent, received = outbox[0].payload, inbox[0].payload
+        (sent, for_memory), (received, from_memory) = outbox, inbox
         decode = self.quantizer.decode
-        noisy = local.weighted_sum(lambda links: decode(take_rows(sent, links)) - decode(take_rows(received, links)))
-        return memory.g + noisy, _advance(memory, self.alpha, decode, outbox[1].payload, inbox[1].payload, local)
+        noisy = local.weighted_sum(lambda slot: decode(sent.take(slot.links)) - decode(received.take(slot.links)))
+        return memory.g + noisy, _advance(memory, self.alpha, decode, for_memory, from_memory, local)
 
 
 @pytree
@@ -161,10 +161,10 @@ class BroadcastMessages(Messages):
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:
         """g_i + Σ_j w_ij (q_i - q_j)."""
-        sent, received = outbox[0].payload, inbox[0].payload
+        (sent,), (received,) = outbox, inbox
         decode = self.quantizer.decode
-        mine = decode(sent)
-        noisy = local.weighted_sum(lambda links: mine[local.owner[links]] - decode(take_rows(received, links)))
+        mine = decode(sent.payload)
+        noisy = local.weighted_sum(lambda slot: slot.own(mine) - decode(received.take(slot.links)))
         if memory.lost is None:
             # The memory moves by α times what the dual step sees: no second sum.
             return memory.g + noisy, Memory(memory.h + self.alpha * mine, memory.g + self.alpha * noisy, None)
@@ -211,15 +211,15 @@ class EdgeMessages(Messages):
         self, outbox: Outbox, inbox: Outbox, memory: EdgeMemory, local: LocalNetwork
     ) -> tuple[jax.Array, EdgeMemory]:
         """g_i + Σ_j w_ij (q_ij - q_ji); the memories of a link move by α times what the dual step sees."""
-        sent, received = outbox[0].payload, inbox[0].payload
+        (sent,), (received,) = outbox, inbox
         decode = self.quantizer.decode
-        mine = separate(self.alpha * decode(sent))
+        mine = separate(self.alpha * decode(sent.payload))
 
-        def difference(links: jax.Array) -> jax.Array:
-            return decode(take_rows(sent, links)) - decode(take_rows(received, links))
+        def difference(slot: Slot) -> jax.Array:
+            return decode(sent.take(slot.links)) - decode(received.take(slot.links))
 
-        def moved(links: jax.Array) -> jax.Array:
-            return mine[links] - separate(self.alpha * decode(take_rows(received, links)))
+        def moved(slot: Slot) -> jax.Array:
+            return mine[slot.links] - separate(self.alpha * decode(received.take(slot.links)))
 
         noisy = local.weighted_sum(difference)
         if memory.lost is None:
@@ -235,7 +235,12 @@ def one_for_all(quantizer: Compressor, alpha: float) -> Messages:
 
 
 def _advance(
-    memory: Memory, alpha: float, decode: Callable[[Any], jax.Array], sent: Any, received: Any, local: LocalNetwork
+    memory: Memory,
+    alpha: float,
+    decode: Callable[[Any], jax.Array],
+    sent: Message,
+    received: Message,
+    local: LocalNetwork,
 ) -> Memory:
     """h_i + α q_i, and g_i + Σ_j w_ij (α q_i - α q_j) (line 15).
 
@@ -243,10 +248,10 @@ def _advance(
     Σ g_i, or between g_i and Σ_j w_ij (h_i - h_j), which rounding leaves behind while the run converges, would pull the
     nodes away from the solution for ever after.
     """
-    mine = separate(alpha * decode(sent))
+    mine = separate(alpha * decode(sent.payload))
 
-    def term(links: jax.Array) -> jax.Array:
-        return mine[local.owner[links]] - separate(alpha * decode(take_rows(received, links)))
+    def term(slot: Slot) -> jax.Array:
+        return slot.own(mine) - separate(alpha * decode(received.take(slot.links)))
 
     if memory.lost is None:
         return Memory(memory.h + mine, memory.g + local.weighted_sum(term), None)

@@ -19,7 +19,7 @@ from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static, take_rows
+from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.randomness import Step, message_draws
 
@@ -83,8 +83,8 @@ class Qdgd(Baseline):
 
     def receive(self, step: Step, state: QdgdState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> QdgdState:
         """The own iterate is known exactly, the neighbours' with noise."""
-        theirs, decode = inbox[0].payload, self.quantizer.decode
-        pull = local.weighted_sum(lambda links: state.x[local.owner[links]] - decode(take_rows(theirs, links)))
+        decode = self.quantizer.decode
+        pull = local.weighted_sum(lambda slot: slot.own(state.x) - decode(inbox[0].take(slot.links)))
         epsilon = decayed(self.epsilon, self.decay, step.iteration, 0.75)
         alpha = decayed(self.alpha, self.decay, step.iteration, 0.25)
         return state._replace(x=state.x - epsilon * (pull + alpha * state.gradient))

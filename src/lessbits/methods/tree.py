@@ -32,7 +32,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.networks.tree import spanning_tree
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static, take_rows
+from lessbits.pytrees import pytree, static
 from lessbits.quantizers import KEYED
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.randomness import Step, message_draws
@@ -159,10 +159,10 @@ class Tree(Baseline):
         phase, depth = self.phase(step), self.depth[local.nodes]
         up = phase < self.height
         mine = self.quantizer.decode(outbox[0].payload)
-        theirs, came = inbox[0].payload, inbox[0].active
+        theirs, came = inbox[0], inbox[0].active
         assert came is not None
         arrived = local.sum(
-            lambda links: jnp.where(came[links][:, None], self.quantizer.decode(take_rows(theirs, links)), 0)
+            lambda slot: jnp.where(came[slot.links][:, None], self.quantizer.decode(theirs.take(slot.links)), 0)
         )
         sent_up = up & (depth == self.height - phase)
         sent_down = (phase == self.height) & (depth == 0)  # the root goes where it sends the others
@@ -178,7 +178,7 @@ class Tree(Baseline):
             x=state.x + moved,
             told=state.told + jnp.where(sent_up[:, None], mine, 0),
             heard=state.heard + jnp.where(up, arrived, 0),
-            passing=_choose(~up & told, take_rows(theirs, link_to_parent), state.passing),
+            passing=_choose(~up & told, theirs.take(link_to_parent), state.passing),
         )
         return lax.cond(phase == self.height - 1, lambda state: self.advance(state, local), lambda state: state, state)
 

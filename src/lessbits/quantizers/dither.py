@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from lessbits.errors import InputError
 from lessbits.pytrees import pytree, static
@@ -25,7 +26,8 @@ def round_to_levels(
     vectors: jax.Array, scale: jax.Array, level_count: float | jax.Array, level_type: str, draws: Draws
 ) -> DitherPayload:
     """Round s·x/scale to one of its two neighbouring integers, up with the probability of its fractional part."""
-    levels_per_unit = jnp.where(scale > 0, level_count / scale, 0)[:, None]
+    # The division comes last: XLA computes what precedes it once a row, and would else do it for each coordinate.
+    levels_per_unit = (level_count / jnp.where(scale > 0, scale, jnp.inf))[:, None]
     exact, uniform = vectors * levels_per_unit, draws.uniform(vectors.shape[-1], vectors.dtype)
     if vectors.dtype == jnp.float64:
         levels = jnp.floor(exact + uniform)
@@ -34,7 +36,19 @@ def round_to_levels(
         below = jnp.floor(exact)
         levels = below + (uniform > 1 - (exact - below))
     # A level of s may come out one ulp above s.
-    return DitherPayload(jnp.clip(levels, -level_count, level_count).astype(level_type), scale)
+    most = jnp.asarray(level_count, jnp.int32)
+    return DitherPayload(jnp.clip(to_integers(levels), -most, most).astype(level_type), scale)
+
+
+def to_integers(levels: jax.Array) -> jax.Array:
+    """Convert numbers that are whole to int32.
+
+    In float64 by their bits: 1.5·2^52 added, an integer below 2^51 stands in the last bits. A compiled conversion looks
+    for numbers that do not fit, which takes longer than all the rest of quantizing.
+    """
+    if levels.dtype != jnp.float64:
+        return levels.astype(jnp.int32)
+    return lax.bitcast_convert_type(levels + 1.5 * 2.0**52, jnp.int64).astype(jnp.int32)
 
 
 def from_levels(payload: DitherPayload, level_count: float | jax.Array) -> jax.Array:
