@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from lessbits.codecs.base import Codec
 from lessbits.engines.ending import ceiling_of
@@ -17,7 +18,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.pytrees import computed_once, pytree
 from lessbits.randomness import Step, make_seed
-from lessbits.summation import Sum
+from lessbits.summation import Sum, add_slices
 
 Measure = Callable[[State, Problem], jax.Array]  # a pytree, called inside the compiled loop
 
@@ -35,9 +36,18 @@ class Spent(NamedTuple):
         work, sent = (jnp.zeros((*records, size), jnp.int32) for size in (2, messages))
         return cls(work, sent, Sum.of(jnp.zeros((*records, messages), jnp.float32)))
 
-    def __add__(self, more: "Spent") -> "Spent":  # type: ignore[override]
-        """Add what further iterations took."""
-        return Spent(self.work + more.work, self.sent + more.sent, self.bytes + more.bytes)
+
+class Tally(NamedTuple):
+    """What iterations took, as they add it up: row by row, for the sum over rows is taken once a record."""
+
+    counts: jax.Array  # sample gradients, iterations with any, and messages, by message of the outbox
+    lengths: tuple[Sum | None, ...]  # bytes of each row of a message; None where all bodies are equally long
+
+    def __add__(self, more: "Tally") -> "Tally":  # type: ignore[override]
+        """Add what a further iteration took."""
+        pairs = zip(self.lengths, more.lengths, strict=True)
+        lengths = tuple(None if mine is None or other is None else mine + other for mine, other in pairs)
+        return Tally(self.counts + more.counts, lengths)
 
 
 @pytree
@@ -92,7 +102,31 @@ class Arena:
         ceiling = ceiling_of(first_error, float(self.target.scale))
         return replace(self, ceiling=jnp.asarray(ceiling, self.until.dtype))
 
-    def iterate(self, state: State, iteration: jax.Array) -> tuple[State, Spent]:
+    def advance(self, state: State, first: jax.Array, end: jax.Array) -> tuple[State, Spent]:
+        """Iterate from `first` to before `end`."""
+
+        def iterate(iteration: jax.Array, carry: tuple[State, Tally]) -> tuple[State, Tally]:
+            state, tally = carry
+            state, more = self.iterate(state, iteration)
+            return state, tally + more
+
+        shapes = jax.eval_shape(self.iterate, state, first)[1]
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        state, tally = lax.fori_loop(first, end, iterate, (state, nothing))
+        return state, Spent(tally.counts[:2], tally.counts[2:], self._add_up(tally.lengths))
+
+    def _add_up(self, lengths: tuple[Sum | None, ...]) -> Sum:
+        """Add up the bytes of each message over all links."""
+        links, nothing = self.local.links.shape[0], Sum.of(jnp.float32(0))
+
+        def of_links(rows: Sum) -> Sum:  # rows of nodes go to each of their links
+            whole = rows.value.shape[0] == links
+            return rows if whole else jax.tree.map(lambda part: part[self.local.owner], rows)
+
+        totals = [nothing if rows is None else add_slices(of_links(rows)) for rows in lengths]
+        return jax.tree.map(lambda *parts: jnp.stack(parts), *totals)
+
+    def iterate(self, state: State, iteration: jax.Array) -> tuple[State, Tally]:
         """One iteration: send, exchange, receive."""
         step = Step(self.seed, iteration)
         state, outbox, work = self.method.send(step, state, self.problem, self.local)
@@ -103,10 +137,9 @@ class Arena:
         state = self.method.receive(step, state, outbox, self.exchange(outbox), self.local)
         total = work.sum(dtype=jnp.int32)
         lengths = self.lengths or (None,) * len(outbox)
-        return state, Spent(
-            jnp.stack([total, (total > 0).astype(jnp.int32)]),
-            jnp.stack([self._sent(message) for message in outbox]),
-            Sum.of(jnp.stack([self._bytes(*pair) for pair in zip(outbox, lengths, strict=True)])),
+        return state, Tally(
+            jnp.stack([total, (total > 0).astype(jnp.int32), *(self._sent(message) for message in outbox)]),
+            tuple(self._bytes(*pair) for pair in zip(outbox, lengths, strict=True)),
         )
 
     def exchange(self, outbox: Outbox) -> Outbox:
@@ -123,13 +156,14 @@ class Arena:
             return jnp.int32(self.local.links.shape[0])
         return jnp.sum(message.active, dtype=jnp.int32)
 
-    def _bytes(self, message: Message, length: Any) -> jax.Array:
-        """Bytes of the bodies that are not all equally long."""
+    def _bytes(self, message: Message, length: Any) -> Sum | None:
+        """Bytes of the bodies that are not all equally long, of each row, or of each link where only some are sent."""
         if length is None:
-            return jnp.float32(0)
+            return None
         rows = length(message.payload)
-        rows = rows if message.per_link else rows[self.local.owner]
-        return jnp.sum(rows if message.active is None else jnp.where(message.active, rows, 0))
+        if message.active is not None:
+            rows = jnp.where(message.active, rows if message.per_link else rows[self.local.owner], 0)
+        return Sum.of(rows)
 
     def score(self, state: State) -> dict[str, jax.Array]:
         """All metrics of a state."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lessbits.engines.arena import Arena, Spent
+from lessbits.engines.arena import Arena
 from lessbits.engines.simulate import RECORDS_AT_ONCE
 from lessbits.methods.base import Start, State
 
@@ -47,15 +47,11 @@ def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Arr
     def of(own: dict[str, jax.Array]) -> Arena:
         return replace(arena, method=replace(arena.method, **own))  # type: ignore[type-var]
 
-    def iterate(index: jax.Array, carry: tuple[State, Spent]) -> tuple[State, Spent]:
-        state, spent = carry
-        state, more = _each(lambda own, state: of(own).iterate(state, index), lanes)(sizes, state)
-        return state, spent + more
-
     def record(flight: Flight) -> Flight:
         end = jnp.minimum(flight.iteration + arena.record_every, arena.iterations)
-        nothing = Spent.nothing(flight.sent.shape[-1], lanes)
-        state, spent = lax.fori_loop(flight.iteration, end, iterate, (flight.state, nothing))
+        state, spent = _each(lambda own, state: of(own).advance(state, flight.iteration, end), lanes)(
+            sizes, flight.state
+        )
         metrics = _each(arena.score, lanes)(state)
         at = flight.records
         return Flight(

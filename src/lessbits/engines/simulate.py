@@ -15,6 +15,7 @@ from lessbits.compiled import make_room
 from lessbits.engines.arena import Arena, Measure, Spent
 from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.checks import check_goal, check_run, check_start
+from lessbits.engines.devices import choose_devices, deal
 from lessbits.engines.ending import finish
 from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.keeper import Keeper
@@ -47,15 +48,9 @@ class Chunk(NamedTuple):
 def _run_chunk(arena: Arena, chunk: Chunk, most: jax.Array, goal: str) -> Chunk:
     """Run up to `most` records of `record_every` iterations each; stop at the goal, at the end, or on divergence."""
 
-    def iterate(index: jax.Array, carry: tuple[State, Spent]) -> tuple[State, Spent]:
-        state, spent = carry
-        state, more = arena.iterate(state, index)
-        return state, spent + more
-
     def record(chunk: Chunk) -> Chunk:
         end = jnp.minimum((chunk.iteration // arena.record_every + 1) * arena.record_every, arena.iterations)
-        nothing = Spent.nothing(chunk.spent.sent.shape[1])
-        state, spent = lax.fori_loop(chunk.iteration, end, iterate, (chunk.state, nothing))
+        state, spent = arena.advance(chunk.state, chunk.iteration, end)
         metrics = arena.score(state)
         reached = metrics[goal] <= arena.until
         lost = ~(metrics["error"] <= arena.ceiling)  # NaN too
@@ -95,6 +90,7 @@ def simulate(
     code: str = "entropy",
     encode: bool = False,
     checkpoints: Checkpoints | None = None,
+    devices: int | None = None,
 ) -> Trace:
     """Run a method on a problem over a network, and return what was recorded.
 
@@ -105,6 +101,8 @@ def simulate(
     `code` says how levels are written as bytes: "entropy", whose length the loop finds from a model, or "fixed". With
     `encode` every message is really encoded, as between real processes: slower, and the bytes are exact. An interrupt
     raises `Interrupted`, which has the trace so far, when the last checkpoint is written.
+
+    `devices` of those that JAX has share the nodes; by default as many as a large problem keeps busy.
     """
     if encode:
         if measures:
@@ -128,8 +126,9 @@ def simulate(
     make_room()
     record_every = check_run(problem, network, method, iterations, until, goal, record_every)
     codecs = make_codecs(method.compressors, problem.dim, code)
+    devices, rows = choose_devices(devices, network.nodes, problem.dim), (network.nodes, network.links)
     arena = Arena.of(problem, network, method, iterations, seed, until, record_every, measures, codecs)
-    start = check_start(start, problem)
+    arena, start = deal(arena, devices, rows), check_start(start, problem)
     started = time.perf_counter()
     state, first = _begin(arena, start)
     arena = arena.with_ceiling(float(first["error"]))
@@ -148,6 +147,7 @@ def simulate(
         {name: jnp.zeros(RECORDS_AT_ONCE, value.dtype) for name, value in first.items()},
         Spent.nothing(len(codecs), RECORDS_AT_ONCE),
     )
+    chunk = deal(chunk, devices, rows)
     chunk = jax.block_until_ready(_run_chunk(arena, chunk, jnp.int32(0), goal))  # compiles, and runs nothing
     compile_seconds = time.perf_counter() - started
 

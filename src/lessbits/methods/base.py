@@ -20,9 +20,9 @@ State = Any  # a NamedTuple of arrays with one row a node; `x` is the iterate th
 class Message:
     """Payloads that leave together: one a link, or one a node that goes to every neighbour.
 
-    In an inbox there is always one a link: what came along its reverse, to be had with `take`. It is sent on the links that are `active`; then
-    `awaited` tells on which links one comes back, so that nothing need be sent to say that nothing is. A random
-    compressor draws from `message_draws`, so that the other end can draw the same.
+    In an inbox there is always one a link: what came along its reverse, to be had with `take`. It is sent on the links
+    that are `active`; then `awaited` tells on which links one comes back, so that nothing need be sent to say that
+    nothing is. A random compressor draws from `message_draws`, so that the other end can draw the same.
     """
 
     payload: Payload

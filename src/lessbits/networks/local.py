@@ -6,19 +6,20 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from lessbits.networks.network import Network
 from lessbits.pytrees import pytree
-from lessbits.summation import Sum, add_pairwise, add_slices, separate
+from lessbits.summation import Sum, add_pairwise, separate
 
-WIDEST_UNROLLED = 16  # links a node up to which each link's gather is written out, and fused by XLA into one loop
+BLOCK = 16  # links a node whose gathers are written out, for XLA to fuse into one loop; more of them in several rounds
 
 
 class Slot(NamedTuple):
-    """Some links, at most one of each node, or several of each node in turn."""
+    """One link of each node of a group."""
 
     links: jax.Array  # local numbers
-    nodes: jax.Array | None  # rows of the nodes that own them; None: one link of every node, in order
+    nodes: jax.Array | None  # rows of the nodes that own them; None: all nodes, in order
     weight: jax.Array  # of the links, zero where a node has fewer and any link stands in
 
     def own(self, rows: jax.Array) -> jax.Array:
@@ -31,19 +32,16 @@ Term = Callable[[Slot], jax.Array]
 
 @pytree
 class DegreeGroup:
-    """Nodes with about equally many links: more than half of `width`, a power of two, and at most `width`."""
+    """Nodes with about equally many links: none has more than twice as many as another."""
 
-    links: jax.Array  # int32 [width, nodes of the group], local link numbers; where a node has fewer, any link
-    weight: jax.Array  # [width, nodes of the group], zero where a node has fewer
+    links: jax.Array  # int32 [blocks, places, nodes of the group], local numbers; where a node has fewer, any link
+    weight: jax.Array  # [blocks, places, nodes of the group], zero where a node has fewer
     nodes: jax.Array | None  # int32 [nodes of the group], their rows; None: all nodes
 
-    def slots(self) -> list[Slot]:
-        """Return one for each place in the width, or, of wide groups, one with all links."""
-        width, members = self.links.shape
-        if width <= WIDEST_UNROLLED:
-            return [Slot(self.links[place], self.nodes, self.weight[place]) for place in range(width)]
-        nodes = jnp.arange(members, dtype=jnp.int32) if self.nodes is None else self.nodes
-        return [Slot(self.links.reshape(-1), jnp.tile(nodes, width), self.weight.reshape(-1))]
+    def slots(self, block: int | jax.Array) -> list[Slot]:
+        """Return one for each place of a block."""
+        links, weight = self.links[block], self.weight[block]
+        return [Slot(links[place], self.nodes, weight[place]) for place in range(links.shape[0])]
 
 
 def _weighted(slot: Slot, term: Term) -> jax.Array:
@@ -91,8 +89,8 @@ class LocalNetwork:
     def weighted_sum(self, term: Term) -> jax.Array:
         """Return Σ_l w_l·term(l) over each node's links l, [nodes here, dim].
 
-        `term` maps a slot of links to rows. The order of addition depends on a node's number of links alone. No array of
-        links × dim is made where nodes have few links, and none is padded to more than twice its size otherwise.
+        `term` maps a slot of links to rows. The order of addition depends on a node's number of links alone. No array
+        of links × dim is made.
         """
         return self._sum(term, _weighted, lambda products: products)
 
@@ -108,17 +106,17 @@ class LocalNetwork:
         """
         return self._sum(term, _weighted, Sum.of)
 
-    def _sum(
-        self, term: Term, of: Callable[[Slot, Term], jax.Array], start: Callable[[jax.Array], Any]
-    ) -> Any:
+    def _sum(self, term: Term, of: Callable[[Slot, Term], jax.Array], start: Callable[[jax.Array], Any]) -> Any:
         sums = []
         for group in self.groups:
-            terms = [of(slot, term) for slot in group.slots()]
-            width, members = group.links.shape
-            if len(terms) == width:
-                sums.append(add_pairwise([start(each) for each in terms]))
-            else:
-                sums.append(add_slices(start(terms[0].reshape(width, members, -1))))
+
+            def block_sum(block: int | jax.Array, group: DegreeGroup = group) -> Any:
+                return add_pairwise([start(of(slot, term)) for slot in group.slots(block)])
+
+            def add_block(block: jax.Array, total: Any, block_sum: Callable[..., Any] = block_sum) -> Any:
+                return total + block_sum(block)
+
+            sums.append(lax.fori_loop(1, group.links.shape[0], add_block, block_sum(0)))
         if self.order is None:
             return sums[0]
         return jax.tree.map(lambda *parts: jnp.concatenate(parts)[self.order], *sums)
@@ -133,13 +131,20 @@ class LocalNetwork:
 def _degree_groups(
     owner: np.ndarray, weight: np.ndarray, nodes: int
 ) -> tuple[tuple[DegreeGroup, ...], jax.Array | None]:
+    """Gather nodes by the power of two that holds their links, so that groups are few.
+
+    A group is as wide as its nodes need here. That may differ between processes, but a sum does not: places beyond a
+    node's links come last and add zeros.
+    """
     degree = np.bincount(owner, minlength=nodes)
     first_link = np.concatenate([[0], np.cumsum(degree)[:-1]])
-    width = 2 ** np.ceil(np.log2(np.maximum(degree, 1))).astype(int)
+    kind = np.ceil(np.log2(np.maximum(degree, 1))).astype(int)
     groups, members = [], []
-    for size in np.unique(width):
-        inside = np.flatnonzero(width == size)
-        slots = np.arange(size)[:, None]
+    for size in np.unique(kind):
+        inside = np.flatnonzero(kind == size)
+        most = max(1, int(degree[inside].max()))
+        places, blocks = min(BLOCK, most), -(-most // BLOCK)
+        slots = np.arange(blocks * places).reshape(blocks, places, 1)
         present = slots < degree[inside]
         links = np.where(present, first_link[inside] + slots, first_link[inside])
         weights = np.where(present, weight[links], 0.0)

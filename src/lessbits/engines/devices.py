@@ -1,0 +1,42 @@
+"""Several devices for one simulation: the nodes, and with them all rows of nodes and links, are dealt to them.
+
+JAX's own sharding does it: each array is cut along its first axis, XLA finds out which rows a device needs of the
+others, and no method knows of it. Every sum has its order written out, so results are those of one device, bit for bit.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from lessbits.errors import InputError
+
+ENOUGH = 2**20  # numbers of one vector a node that a device should have: less is not worth talking to another for
+
+
+def choose_devices(devices: int | None, nodes: int, dim: int) -> int:
+    """Return how many devices share the nodes: as many as told, or as pay, of which the nodes are a multiple."""
+    there = len(jax.devices())
+    if devices is None:
+        devices = min(there, max(1, nodes * dim // ENOUGH))
+        return next(count for count in range(devices, 0, -1) if nodes % count == 0)
+    if not 1 <= devices <= there:
+        raise InputError(f"devices is {devices}, but there are {there}: give a number from 1 to {there}")
+    if nodes % devices:
+        raise InputError(f"devices is {devices}, but {nodes} nodes cannot be dealt to them equally: give a divisor")
+    return devices
+
+
+def deal(tree: Any, devices: int, rows: tuple[int, ...]) -> Any:
+    """Cut each array that has one of these numbers of rows; every device holds the others whole."""
+    if devices == 1:
+        return tree
+    mesh = Mesh(np.asarray(jax.devices()[:devices]), ("nodes",))
+    dealt, whole = NamedSharding(mesh, PartitionSpec("nodes")), NamedSharding(mesh, PartitionSpec())
+
+    def put(leaf: Any) -> Any:
+        cut = np.ndim(leaf) > 0 and np.shape(leaf)[0] in rows and np.shape(leaf)[0] % devices == 0
+        return jax.device_put(leaf, dealt if cut else whole)
+
+    return jax.tree.map(put, tree)

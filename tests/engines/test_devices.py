@@ -1,0 +1,55 @@
+"""Nodes dealt to several devices: the same run, bit for bit."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from lessbits import Consensus, InputError, make_method, make_network, simulate
+from lessbits.engines.devices import choose_devices
+
+COMPARE = """
+import jax
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+from lessbits import Consensus, LeastSquares, make_method, make_network, simulate
+
+assert len(jax.devices()) == 8
+for problem, network, method, sizes in (
+    (Consensus.random(16, 30), "ring", {"messages": "broadcast"}, {"theta": 0.1}),
+    (LeastSquares.random(24, 10), "star", {"messages": "independent", "option": "D"}, {"theta": 0.02}),
+):
+    network = make_network(network, problem.nodes)
+    made = make_method("primal-dual", problem, network, "dit-4", eta=0.1, alpha=0.3, **method, **sizes)
+    one, eight = (simulate(problem, network, made, 40, record_every=7, devices=count) for count in (1, 8))
+    assert np.array_equal(one.x, eight.x)
+    for name in one.columns:
+        assert name == "seconds" or np.array_equal(one[name], eight[name]), name
+print("the same")
+"""
+
+
+def test_eight_devices_are_one_bit_for_bit():
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    ended = subprocess.run(
+        [sys.executable, "-c", COMPARE], capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert ended.stdout.strip() == "the same", ended.stderr
+
+
+def test_small_problems_stay_on_one_device(monkeypatch):
+    monkeypatch.setattr("jax.devices", lambda: list(range(8)))
+    assert choose_devices(None, nodes=100, dim=250) == 1
+    assert choose_devices(None, nodes=1000, dim=300_000) == 8
+    assert choose_devices(None, nodes=1001, dim=300_000) == 7  # nodes are dealt equally
+
+
+def test_devices_that_cannot_be_are_refused(monkeypatch):
+    problem, network = Consensus.random(10, 3), make_network("ring", 10)
+    method = make_method("primal-dual", problem, network, "exact", theta=0.1, eta=0.5)
+    with pytest.raises(InputError, match="devices is 100, but there are"):
+        simulate(problem, network, method, 5, devices=100)
+    monkeypatch.setattr("jax.devices", lambda: list(range(8)))
+    with pytest.raises(InputError, match="10 nodes cannot be dealt to them equally"):
+        choose_devices(4, nodes=10, dim=3)
