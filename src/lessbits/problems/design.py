@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 
+from lessbits.problems.ragged import KINDS, RaggedSums, count_kinds
 from lessbits.pytrees import pytree, static
 
 
@@ -17,20 +18,32 @@ class Layout(NamedTuple):
     nodes: int
     total: int  # samples of all nodes
     samples: int  # of the largest node
-    entries: int  # non-zeros of the fullest node
-    longest_row: int  # non-zeros
+    entries: int = 1  # non-zeros of the fullest node
+    longest_row: int = 1  # non-zeros
+    row_kinds: tuple[int, ...] = ()  # rows of each kind (see `ragged`) of the node that has most of them
+    column_kinds: tuple[int, ...] = ()  # columns, likewise
 
     @classmethod
     def of(cls, sizes: np.ndarray) -> "Layout":
         """Join the sizes of all nodes."""
-        return cls(len(sizes), int(sizes[:, 0].sum()), *(max(1, int(size)) for size in sizes.max(axis=0)))
+        samples, entries, longest, *kinds = sizes.max(axis=0).tolist()
+        return cls(
+            len(sizes),
+            int(sizes[:, 0].sum()),
+            max(1, samples),
+            max(1, entries),
+            max(1, longest),
+            tuple(kinds[:KINDS]),
+            tuple(kinds[KINDS:]),
+        )
 
 
 def node_size(matrix: np.ndarray | sparse.csr_matrix) -> list[int]:
-    """Return samples, non-zeros, and the non-zeros of the longest row of a node's matrix."""
+    """Return samples, non-zeros, the non-zeros of the longest row, and the kinds of rows and columns of a matrix."""
     if isinstance(matrix, np.ndarray):
-        return [len(matrix), 0, 0]
-    return [matrix.shape[0], matrix.nnz, int(np.diff(matrix.indptr).max(initial=0))]
+        return [len(matrix), 0, 0, *[0] * (2 * KINDS)]
+    longest = int(np.diff(matrix.indptr).max(initial=0))
+    return [matrix.shape[0], matrix.nnz, longest, *count_kinds(matrix), *count_kinds(matrix.T.tocsr())]
 
 
 @pytree
@@ -79,7 +92,7 @@ class DenseDesign:
 
 @pytree
 class SparseDesign:
-    """Non-zero entries of all nodes, twice: by row for A x, by column for Aᵀ c, so that both add up in one sweep.
+    """Non-zero entries of all nodes, three times: as lists, by row for A x, and by column for Aᵀ c.
 
     Each node's list is padded to the longest with zeros.
     """
@@ -88,7 +101,8 @@ class SparseDesign:
     columns: jax.Array  # int32 [nodes, entries]
     row: jax.Array  # int32 [nodes, entries], never decreasing
     row_start: jax.Array  # int32 [nodes, samples + 1]
-    by_column: jax.Array  # int32 [nodes, entries], the order that sorts entries by column
+    by_row: RaggedSums
+    by_column: RaggedSums
     samples: int = static()
     dim: int = static()
     longest_row: int = static()
@@ -96,9 +110,9 @@ class SparseDesign:
     @classmethod
     def make(cls, parts: Sequence[sparse.csr_matrix], layout: Layout) -> "SparseDesign":
         """Lay out the nodes' matrices."""
-        samples, shape = layout.samples, (len(parts), layout.entries)
+        samples, dim, shape = layout.samples, parts[0].shape[1], (len(parts), layout.entries)
         values, columns = np.zeros(shape), np.zeros(shape, np.int32)
-        row, by_column = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        row = np.zeros(shape, np.int32)
         row_start = np.zeros((len(parts), samples + 1), np.int32)
         for node, part in enumerate(parts):
             filled = part.nnz
@@ -108,28 +122,25 @@ class SparseDesign:
             row[node, filled:] = samples - 1
             row_start[node, : part.shape[0] + 1] = part.indptr
             row_start[node, part.shape[0] + 1 :] = filled
-            by_column[node] = np.argsort(columns[node], kind="stable")
         return cls(
             jnp.asarray(values, jnp.result_type(float)),
             jnp.asarray(columns),
             jnp.asarray(row),
             jnp.asarray(row_start),
-            jnp.asarray(by_column),
+            RaggedSums.make(parts, samples, layout.row_kinds),
+            RaggedSums.make([part.T.tocsr() for part in parts], dim, layout.column_kinds),
             samples=samples,
-            dim=parts[0].shape[1],
+            dim=dim,
             longest_row=layout.longest_row,
         )
 
     def margins(self, x: jax.Array) -> jax.Array:
         """A_i x_i, [nodes, samples]."""
-        products = self.values * jnp.take_along_axis(x, self.columns, axis=1)
-        return _sorted_sums(products, self.row, self.samples)
+        return self.by_row(x)
 
     def combine(self, coefficients: jax.Array) -> jax.Array:
         """A_iᵀ c_i, [nodes, dim]."""
-        products = self.values * jnp.take_along_axis(coefficients, self.row, axis=1)
-        ordered = jnp.take_along_axis(products, self.by_column, axis=1)
-        return _sorted_sums(ordered, jnp.take_along_axis(self.columns, self.by_column, axis=1), self.dim)
+        return self.by_column(coefficients)
 
     def gram(self, coefficients: jax.Array) -> jax.Array:
         """A_iᵀ diag(c_i) A_i, [nodes, dim, dim]."""
@@ -137,7 +148,7 @@ class SparseDesign:
 
     def squared_norms(self) -> jax.Array:
         """‖a_ij‖², [nodes, samples]."""
-        return _sorted_sums(self.values**2, self.row, self.samples)
+        return self.by_row.squared_norms()
 
     def node_matrix(self, node: int) -> sparse.csr_matrix:
         """A_i on the host, in float64."""
@@ -166,10 +177,3 @@ class SparseDesign:
 
 
 Design = DenseDesign | SparseDesign
-
-
-def _sorted_sums(values: jax.Array, segment: jax.Array, segments: int) -> jax.Array:
-    def one(values: jax.Array, segment: jax.Array) -> jax.Array:
-        return jax.ops.segment_sum(values, segment, segments, indices_are_sorted=True)
-
-    return jax.vmap(one)(values, segment)

@@ -59,7 +59,7 @@ class LeastSquares(LinearModel):
                 matrix = np.sqrt(samples) * (left * np.sqrt(spectrum)) @ right.T
                 targets.append(matrix @ point + error)
             features.append(matrix)
-        layout = Layout(nodes, nodes * samples, samples, 1, 1)
+        layout = Layout(nodes, nodes * samples, samples)
         return cls.from_parts(features, targets, 0.0, (float(spectrum[0]), float(spectrum[-1])), layout)
 
     @staticmethod

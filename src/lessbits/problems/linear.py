@@ -16,7 +16,7 @@ from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.data import Samples
 from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, node_size
 from lessbits.problems.reference import in_double
-from lessbits.pytrees import static
+from lessbits.pytrees import computed_once, static
 from lessbits.summation import separate, squared_norms, sum_pairwise
 
 LARGEST_DENSE = 3000  # side of a Gram matrix up to which all its eigenvalues are found
@@ -112,6 +112,8 @@ class LinearModel(Problem):
     def gradient(self, x: jax.Array) -> jax.Array:
         """(n/m) Σ_j φ'(a_ij·x_i) a_ij + λx_i."""
         slopes = self.sample_weight * self.slope(self.design.margins(x), self.targets)
+        # Each slope is wanted for every entry of its row.
+        slopes = computed_once(slopes, self.counts[0] >= 0)
         return self.design.combine(slopes) + self.regularization[:, None] * x
 
     def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:

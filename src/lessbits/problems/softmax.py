@@ -12,7 +12,7 @@ from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.data import Samples
 from lessbits.problems.design import Design
 from lessbits.problems.logistic import Logistic
-from lessbits.pytrees import pytree, static
+from lessbits.pytrees import computed_once, pytree, static
 
 
 @pytree
@@ -69,6 +69,7 @@ class Softmax(Problem):
     def gradient(self, x: jax.Array) -> jax.Array:
         """(n/m) Σ_j a_ij (p_ij - e_b)ᵀ + λX_i."""
         slopes = self.sample_weight[..., None] * self._slopes(self._margins(self.design, x), self.labels)
+        slopes = computed_once(slopes, self.counts[0] >= 0)
         return self._combine(self.design, slopes) + self.regularization[:, None] * x
 
     def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
