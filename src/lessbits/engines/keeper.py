@@ -39,7 +39,7 @@ class Keeper:
         self.recorder.restore(saved.records)
         self.last = saved.iteration
         self.since = dict(saved.since)
-        return put_leaves(state, {name: jnp.asarray(leaf) for name, leaf in saved.state.items()}), saved.iteration
+        return put_leaves(state, {name: jnp.array(leaf) for name, leaf in saved.state.items()}), saved.iteration
 
     def record(self, chunk: Any, iterations: int, seconds: float) -> None:
         """Take the records of a chunk, and write a checkpoint if one is due."""

@@ -39,7 +39,7 @@ def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
     return single
 
 
-@partial(jax.jit, static_argnames=("goal",))
+@partial(jax.jit, static_argnames=("goal",), donate_argnames=("flight",))
 def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Array, goal: str) -> Flight:
     """Run up to `most` records of `record_every` iterations each, until the arena's iterations are done."""
     lanes = next(iter(sizes.values())).shape[0]
@@ -76,13 +76,24 @@ def take_off(arena: Arena, sizes: dict[str, jax.Array]) -> tuple[State, dict[str
 
     def begin(own: dict[str, jax.Array]) -> tuple[State, dict[str, jax.Array]]:
         state = replace(arena.method, **own).init(arena.problem, arena.local, Start())  # type: ignore[type-var]
-        return state, arena.score(state)
+        return jax.tree.map(jnp.copy, state), arena.score(state)  # a flight's memory is reused: not the problem's
 
     return _each(begin, lanes)(sizes)
 
 
 def empty_flight(state: State, iteration: jax.Array, lanes: int, messages: int, kind: Any) -> Flight:
     """Return a flight without records."""
-    values, counts = jnp.zeros((RECORDS_AT_ONCE, lanes), kind), jnp.zeros((RECORDS_AT_ONCE, lanes), jnp.int32)
-    sent = jnp.zeros((RECORDS_AT_ONCE, lanes, messages), jnp.int32)
-    return Flight(state, iteration, jnp.int32(0), values, values, counts, sent, sent.astype(jnp.float32))
+
+    def empty(kind: Any, *shape: int) -> jax.Array:
+        return jnp.zeros((RECORDS_AT_ONCE, lanes, *shape), kind)
+
+    return Flight(
+        state,
+        iteration,
+        jnp.int32(0),
+        values=empty(kind),
+        errors=empty(kind),
+        work=empty(jnp.int32),
+        sent=empty(jnp.int32, messages),
+        bytes=empty(jnp.float32, messages),
+    )

@@ -44,7 +44,7 @@ class Chunk(NamedTuple):
     spent: Spent
 
 
-@partial(jax.jit, static_argnames=("goal",))
+@partial(jax.jit, static_argnames=("goal",), donate_argnames=("chunk",))  # one state at a time is in memory
 def _run_chunk(arena: Arena, chunk: Chunk, most: jax.Array, goal: str) -> Chunk:
     """Run up to `most` records of `record_every` iterations each; stop at the goal, at the end, or on divergence."""
 
@@ -71,7 +71,8 @@ def _run_chunk(arena: Arena, chunk: Chunk, most: jax.Array, goal: str) -> Chunk:
 @jax.jit
 def _begin(arena: Arena, start: Start) -> tuple[State, dict[str, jax.Array]]:
     state = arena.method.init(arena.problem, arena.local, start)
-    return state, arena.score(state)
+    # Copies: the run reuses a state's memory, which must not be the problem's.
+    return jax.tree.map(jnp.copy, state), arena.score(state)
 
 
 def simulate(
