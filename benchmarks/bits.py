@@ -65,7 +65,8 @@ class Column:
         self.goal = goal_of(column)
         self.problem, self.network = parts(column, 0, w1a)
         slow = column.startswith(("w1a", "ridge")) and row not in ("lead", "choco", "qdgd", "accelerated")
-        self.most = MOST[target] * (4 if slow else 1)
+        # With d = 10 000 an error of 1e-3 is further away, and the paper's method has needed some 2600 of 3000 already.
+        self.most = MOST[target] * (4 if slow else 2 if row == "algorithm-1" else 1)
 
     def search(self):
         say = partial(print, f"  {time.strftime('%H:%M')}", flush=True)
