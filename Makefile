@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench clean
 
 demo: .venv/installed
 	$(BIN)/lessbits demo --out out/demo
@@ -14,6 +14,12 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Against plain NumPy, SciPy and the peers that install; W8A is the file, or a name that is downloaded.
+W8A ?= w8a
+bench: .venv/installed
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check tvopt decopt
+	$(BIN)/python benchmarks/speed --w8a $(W8A)
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
