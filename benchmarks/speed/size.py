@@ -58,7 +58,8 @@ def _curve(title, sizes, messages="broadcast"):
 
 
 MEMORY = """
-import json, resource, sys
+import json, re, sys
+from pathlib import Path
 import jax
 jax.config.update("jax_enable_x64", True)
 sys.path.insert(0, sys.argv[1])
@@ -70,9 +71,16 @@ network = make_network(spelling, nodes, seed=0)
 small = Consensus.random(nodes, 8)
 simulate(small, network, make(small, network, messages), 20, record_every=10)  # the program's own size
 problem = Consensus.random(nodes, dim)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def now(name):
+    return int(re.search(rf"{name}:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+
+Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+before = now("VmRSS")
 simulate(problem, network, make(problem, network, messages), 20, record_every=10)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(now("VmHWM") - before)
 """
 
 
