@@ -22,15 +22,15 @@ NETWORKS = {
 }
 
 
-def make(problem, network, name):
-    """Return a method by its short name, with the step sizes that plain NumPy has."""
+def make(problem, network, name, **sizes):
+    """Return a method by its short name, with the step sizes that plain NumPy has unless others are given."""
     if name == "lead":
         return make_method("lead", problem, network, "dit-5", gamma=0.1, eta=0.5, alpha=0.5)
     if name == "choco":
         return make_method("choco", problem, network, "dit-5", gamma=0.1, eta=0.5, alpha=1.0, decay=0.0)
     if name == "exact":
         return make_method("primal-dual", problem, network, "exact", **SIZES)
-    return make_method("primal-dual", problem, network, "dit-5", messages=name, **SIZES)
+    return make_method("primal-dual", problem, network, "dit-5", messages=name, **{**SIZES, **sizes})
 
 
 def plain_run(problem, network, name, iterations, record_every=10):

@@ -1,9 +1,12 @@
 """Times as ratios within one run, as machines are noisy; and what the machine is."""
 
+import argparse
+import json
 import os
 import platform
 import statistics
 import time
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -11,6 +14,7 @@ import numpy as np
 from lessbits import simulate
 
 ROUNDS = 7
+COPIES = 8
 
 
 def compare(runs, rounds=ROUNDS):
@@ -44,6 +48,7 @@ def our_run(problem, network, method, iterations, record_every=10, **options):
 
     def run():
         trace = simulate(problem, network, method, iterations, record_every=record_every, **options)
+        assert trace["iteration"][-1] == iterations, f"stopped early: {trace.message}"
         return float(trace["seconds"][-1]) / iterations
 
     first = simulate(problem, network, method, record_every, record_every=record_every, **options)
@@ -64,16 +69,55 @@ def machine():
 
 def copy_bandwidth(megabytes=512, rounds=9):
     """Bytes a second that a compiled loop reads and writes, in place and with all cores: no fresh pages are touched."""
-    held = [jax.numpy.ones(megabytes * 2**20 // 8, jax.numpy.float64)]
-    add = jax.jit(lambda x: x + 1, donate_argnums=0)
+    held = [jax.numpy.ones(megabytes * 2**20 // 4, jax.numpy.float32)]
+    add = jax.jit(lambda x: jax.lax.fori_loop(0, COPIES, lambda _, x: x + 1, x), donate_argnums=0)
 
     def step():
         held[0] = add(held[0]).block_until_ready()
 
     step()
-    return 2 * held[0].nbytes / compare({"copy": timed(step)}, rounds)["copy"]
+    return 2 * COPIES * held[0].nbytes / compare({"copy": timed(step)}, rounds)["copy"]
 
 
 def exponent(sizes, seconds):
     """The p of the power law sizes^p that fits the times."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def run_sections(name, folder, purpose, sections, options=None):
+    """Run sections, functions of the command line's words that return rows, and write them as JSON and as tables.
+
+    A section that is not run this time keeps what it found before.
+    """
+    known = {section.__name__: section for section in sections}
+    words = argparse.ArgumentParser(description=purpose.splitlines()[0])
+    words.add_argument("sections", nargs="*", help=f"of {', '.join(known)}; all by default")
+    words.add_argument("--out", type=Path, default=folder)
+    for option, facts in (options or {}).items():
+        words.add_argument(option, **facts)
+    told = words.parse_args()
+    if unknown := set(told.sections) - set(known):
+        words.error(f"no section {', '.join(sorted(unknown))}: there are {', '.join(known)}")
+    told.out.mkdir(parents=True, exist_ok=True)
+    kept = told.out / f"{name}.json"
+    found = json.loads(kept.read_text()) if kept.exists() else {}
+    found["machine"] = machine()
+    for title in told.sections or known:
+        print(f"## {known[title].__doc__}", flush=True)
+        found[title] = known[title](told)
+        print(table(found[title]), flush=True)
+        kept.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        texts = [f"## {known[done].__doc__}\n\n{table(found[done])}" for done in known if done in found]
+        (told.out / f"{name}.md").write_text(f"{found['machine']}\n\n" + "\n".join(texts))
+
+
+def table(rows):
+    """Rows of names and numbers as a table."""
+    titles = list(dict.fromkeys(name for row in rows for name in row))
+    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
+    lines += ["| " + " | ".join(_shown(row.get(title, "")) for title in titles) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value):
+    return f"{value:,.3g}" if isinstance(value, float) else str(value)

@@ -45,14 +45,17 @@ def take_rows(tree: Any, rows: Any) -> Any:
     return jax.tree.map(lambda array: array[rows], tree)
 
 
+def on_cpu() -> bool:
+    """Tell whether programs are for a CPU; a GPU, for which each loop takes time to begin, wants some other ones."""
+    return jax.default_backend() == "cpu"
+
+
 def computed_once(tree: Any, always: jax.Array) -> Any:
     """Return the same arrays, and have the compiler compute them before anything that reads them.
 
     XLA would quantize anew for each place that uses the levels, five of them in a broadcast iteration. On a CPU it sees
     through an `optimization_barrier`, but not into a condition that it cannot know to be `always` true.
     """
-
-    def behind_condition(tree: Any) -> Any:
-        return lax.cond(always, lambda tree: tree, lambda tree: jax.tree.map(jnp.zeros_like, tree), tree)
-
-    return lax.platform_dependent(tree, cpu=behind_condition, default=lax.optimization_barrier)
+    if not on_cpu():
+        return lax.optimization_barrier(tree)
+    return lax.cond(always, lambda tree: tree, lambda tree: jax.tree.map(jnp.zeros_like, tree), tree)

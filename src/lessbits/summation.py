@@ -2,6 +2,9 @@
 
 XLA may order `sum(-1)` differently for 25 rows than for 100, and then a run on four ranks differs from a run on one in
 the last bit. A pairwise tree written out depends on nothing but the number of terms, and rounds less.
+
+Elsewhere than on a CPU each level of a tree is a launch, so there the compiler may choose the order: the same program
+gives the same bits there too, other numbers of rows perhaps others.
 """
 
 from collections.abc import Sequence
@@ -10,6 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+from lessbits.pytrees import on_cpu
 
 FOLDED = 8  # parts
 
@@ -25,7 +30,7 @@ def add_pairwise(terms: Sequence[Any]) -> Any:
 
 def sum_pairwise(array: jax.Array, axis: int = -1) -> jax.Array:
     """Sum over one axis: the second half onto the first, until one slice is left."""
-    if array.shape[axis] == 0:
+    if array.shape[axis] == 0 or not on_cpu():
         return jnp.sum(array, axis=axis)
     while (length := array.shape[axis]) > 1:
         half = length // 2
@@ -37,6 +42,8 @@ def sum_pairwise(array: jax.Array, axis: int = -1) -> jax.Array:
 
 def squared_norms(vectors: jax.Array) -> jax.Array:
     """Squared 2-norm of each row."""
+    if not on_cpu():
+        return jnp.sum(vectors * vectors, axis=-1)
     length = vectors.shape[-1] // FOLDED
     # Eight parts of a row are added up in one sweep. A tree from the start has XLA write down all squares first.
     parts = [vectors[..., part * length : (part + 1) * length] for part in range(FOLDED if length else 0)]
@@ -87,6 +94,9 @@ Summable = TypeVar("Summable", jax.Array, Sum)
 
 def add_slices(stacked: Summable) -> Summable:
     """Add up along the first axis, the second half onto the first until one slice is left."""
+    if not on_cpu():
+        zero = jax.tree.map(lambda array: jnp.zeros((), array.dtype), stacked)
+        return lax.reduce(stacked, zero, lambda left, right: left + right, [0])
     while (length := jax.tree.leaves(stacked)[0].shape[0]) > 1:
         half = length // 2
         first = jax.tree.map(lambda array: array[:half], stacked)  # noqa: B023

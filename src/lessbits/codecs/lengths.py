@@ -13,7 +13,7 @@ from jax import lax
 
 from lessbits.codecs.codebooks import Codebook, features
 from lessbits.codecs.range_coding import LOST_BITS, WORD
-from lessbits.pytrees import pytree, static
+from lessbits.pytrees import on_cpu, pytree, static
 from lessbits.quantizers.base import Payload
 from lessbits.summation import separate, squared_norms, sum_pairwise
 
@@ -99,7 +99,9 @@ class LevelLengths:
 
 
 def _smallest(values: jax.Array) -> jax.Array:
-    """Return the smallest number of each row, halving: a compiled `min` takes as long as half an iteration."""
+    """Return the smallest number of each row; on a CPU, where `min` takes as long as half an iteration, by halving."""
+    if not on_cpu():
+        return jnp.min(values, axis=-1)
     while (length := values.shape[-1]) > 1:
         half = (length + 1) // 2
         values = jnp.minimum(values[:, :half], values[:, length - half :])

@@ -16,9 +16,11 @@ from lessbits.methods.base import Message, Method, Outbox, State
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
-from lessbits.pytrees import computed_once, pytree
+from lessbits.pytrees import computed_once, on_cpu, pytree, static
 from lessbits.randomness import Step, make_seed
 from lessbits.summation import Sum, add_slices
+
+UNROLLED = 10  # iterations that a GPU is given at once, at most
 
 Measure = Callable[[State, Problem], jax.Array]  # a pytree, called inside the compiled loop
 
@@ -66,6 +68,7 @@ class Arena:
     until: jax.Array  # stop when the goal is at most this
     ceiling: jax.Array  # or when the error is above this
     lengths: tuple[Any, ...] = ()  # for each message what finds the length of its bodies, None where all are equal
+    stride: int | None = static(default=None)  # iterations of a record, where they are part of the program
 
     @classmethod
     def of(
@@ -102,6 +105,25 @@ class Arena:
         ceiling = ceiling_of(first_error, float(self.target.scale))
         return replace(self, ceiling=jnp.asarray(ceiling, self.until.dtype))
 
+    def fit(self, iteration: int) -> "Arena":
+        """Make the length of whole records part of the program, from this iteration on, where it pays.
+
+        A GPU goes through a loop without asking the host after each iteration only if it knows when to end.
+        """
+        every, left = int(self.record_every), int(self.iterations) - iteration
+        whole = iteration % every == 0 and left >= every
+        return replace(self, stride=every if whole and not on_cpu() else None)
+
+    def end_of_record(self, iteration: jax.Array) -> jax.Array:
+        """Return the iteration that the record which begins here ends at."""
+        if self.stride is not None:
+            return iteration + self.stride
+        return jnp.minimum((iteration // self.record_every + 1) * self.record_every, self.iterations)
+
+    def goes_on(self, iteration: jax.Array) -> jax.Array:
+        """Tell whether there is another record of this program."""
+        return iteration + (self.stride or 1) <= self.iterations
+
     def advance(self, state: State, first: jax.Array, end: jax.Array) -> tuple[State, Spent]:
         """Iterate from `first` to before `end`."""
 
@@ -112,7 +134,13 @@ class Arena:
 
         shapes = jax.eval_shape(self.iterate, state, first)[1]
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        state, tally = lax.fori_loop(first, end, iterate, (state, nothing))
+        if self.stride is None:
+            state, tally = lax.fori_loop(first, end, iterate, (state, nothing))
+        else:
+            unroll = next(count for count in range(UNROLLED, 0, -1) if self.stride % count == 0)
+            state, tally = lax.fori_loop(
+                0, self.stride, lambda number, carry: iterate(first + number, carry), (state, nothing), unroll=unroll
+            )
         return state, Spent(tally.counts[:2], tally.counts[2:], self._add_up(tally.lengths))
 
     def _add_up(self, lengths: tuple[Sum | None, ...]) -> Sum:

@@ -48,7 +48,7 @@ def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Arr
         return replace(arena, method=replace(arena.method, **own))  # type: ignore[type-var]
 
     def record(flight: Flight) -> Flight:
-        end = jnp.minimum(flight.iteration + arena.record_every, arena.iterations)
+        end = arena.end_of_record(flight.iteration)
         state, spent = _each(lambda own, state: of(own).advance(state, flight.iteration, end), lanes)(
             sizes, flight.state
         )
@@ -66,7 +66,7 @@ def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Arr
         )
 
     flight = flight._replace(records=jnp.int32(0))
-    return lax.while_loop(lambda now: (now.records < most) & (now.iteration < arena.iterations), record, flight)
+    return lax.while_loop(lambda now: (now.records < most) & arena.goes_on(now.iteration), record, flight)
 
 
 @jax.jit

@@ -49,7 +49,7 @@ def _run_chunk(arena: Arena, chunk: Chunk, most: jax.Array, goal: str) -> Chunk:
     """Run up to `most` records of `record_every` iterations each; stop at the goal, at the end, or on divergence."""
 
     def record(chunk: Chunk) -> Chunk:
-        end = jnp.minimum((chunk.iteration // arena.record_every + 1) * arena.record_every, arena.iterations)
+        end = arena.end_of_record(chunk.iteration)
         state, spent = arena.advance(chunk.state, chunk.iteration, end)
         metrics = arena.score(state)
         reached = metrics[goal] <= arena.until
@@ -65,7 +65,11 @@ def _run_chunk(arena: Arena, chunk: Chunk, most: jax.Array, goal: str) -> Chunk:
         )
 
     chunk = chunk._replace(records=jnp.int32(0))
-    return lax.while_loop(lambda chunk: (chunk.records < most) & ~chunk.stop, record, chunk)
+
+    def goes_on(chunk: Chunk) -> jax.Array:
+        return (chunk.records < most) & ~chunk.stop & arena.goes_on(chunk.iteration)
+
+    return lax.while_loop(goes_on, record, chunk)
 
 
 @jax.jit
@@ -149,21 +153,21 @@ def simulate(
         Spent.nothing(len(codecs), RECORDS_AT_ONCE),
     )
     chunk = deal(chunk, devices, rows)
-    chunk = jax.block_until_ready(_run_chunk(arena, chunk, jnp.int32(0), goal))  # compiles, and runs nothing
+    chunk = jax.block_until_ready(_run_chunk(arena.fit(iteration), chunk, jnp.int32(0), goal))  # only compiles
     compile_seconds = time.perf_counter() - started
 
     most = 1
     with Interrupts() as interrupts, Progress(iterations, progress) as bar:
         while not bool(chunk.stop) and not interrupts.asked:
             clock = time.perf_counter()
-            chunk = jax.block_until_ready(_run_chunk(arena, chunk, jnp.int32(most), goal))
+            chunk = jax.block_until_ready(_run_chunk(arena.fit(iteration), chunk, jnp.int32(most), goal))
             seconds = time.perf_counter() - clock
             keeper.record(chunk, iterations, seconds)
             # Aim at chunks of equal time, growing at most fourfold: the first may be slow for other reasons.
-            speed = int(chunk.records) / max(seconds, 1e-6)
+            iteration, speed = int(chunk.iteration), int(chunk.records) / max(seconds, 1e-6)
             most = int(np.clip(speed * SECONDS_A_CHUNK, 1, min(4 * most, RECORDS_AT_ONCE)))
-            most = keeper.at_most(int(chunk.iteration), most)
-            bar.show(int(chunk.iteration), recorder.last("error"), recorder.wire_bits_per_link())
+            most = keeper.at_most(iteration, most)
+            bar.show(iteration, recorder.last("error"), recorder.wire_bits_per_link())
         interrupted = not bool(chunk.stop)
     if interrupted:
         keeper.save(chunk)

@@ -28,6 +28,7 @@ from lessbits.engines.simulate import RECORDS_AT_ONCE, SECONDS_A_CHUNK
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
+from lessbits.pytrees import on_cpu
 
 WIDEST = 128  # lanes of a batch on a GPU
 MOST_WORKERS = 16
@@ -112,17 +113,16 @@ def sweep(
 
 def default_workers(lane_bytes: int) -> int:
     """Batches side by side: on a CPU, whose batches have one lane, one a core as far as memory goes; else one."""
-    if jax.default_backend() != "cpu":
+    if not on_cpu():
         return 1
     return max(1, min(MOST_WORKERS, os.cpu_count() or 1, CPU_MEMORY // max(lane_bytes, 1)))
 
 
 def default_width(lanes: int, lane_bytes: int) -> int:
     """Lanes of a batch: one on a CPU, as many as fit on a GPU."""
-    device = jax.devices()[0]
-    if device.platform == "cpu":
+    if on_cpu():
         return 1
-    limit = (device.memory_stats() or {}).get("bytes_limit", CPU_MEMORY)
+    limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", CPU_MEMORY)
     return max(1, min(lanes, WIDEST, int(SHARE_OF_MEMORY * limit / lane_bytes)))
 
 
@@ -184,7 +184,7 @@ class _Batch:
                 break
             clock = time.perf_counter()
             self.flight = jax.block_until_ready(
-                fly(self.arena, self.sizes, self.flight, jnp.int32(most), self.budget.goal)
+                fly(self.arena.fit(before), self.sizes, self.flight, jnp.int32(most), self.budget.goal)
             )
             seconds = time.perf_counter() - clock
             self._look(before)

@@ -81,7 +81,7 @@ def consensus_cells(results: Results) -> list[Row]:
             found = results.cell(
                 f"table 3, {nodes} nodes, {network}, {name}",
                 inputs,
-                partial(_tune_cell, nodes, dim, network, name, guess),
+                partial(tune_cell, nodes, dim, network, name, guess),
             )
             guess = math.log10(found["theta"])
             exact = next((row for row in rows if row["network"] == network and row["quantizer"] == "exact"), found)
@@ -100,7 +100,7 @@ def consensus_cells(results: Results) -> list[Row]:
     return rows
 
 
-def _tune_cell(nodes: int, dim: int, network: str, name: str, guess: float) -> dict[str, Any]:
+def tune_cell(nodes: int, dim: int, network: str, name: str, guess: float) -> dict[str, Any]:
     """Find the θ that needs the fewest iterations; start where the last quantizer's best was."""
     quantizer = make_quantizer(name, dim)
     assert isinstance(quantizer, Quantizer)

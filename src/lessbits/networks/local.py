@@ -9,8 +9,8 @@ import numpy as np
 from jax import lax
 
 from lessbits.networks.network import Network
-from lessbits.pytrees import pytree
-from lessbits.summation import Sum, add_pairwise, separate
+from lessbits.pytrees import on_cpu, pytree
+from lessbits.summation import Sum, add_pairwise, add_slices, separate
 
 BLOCK = 16  # links a node whose gathers are written out, for XLA to fuse into one loop; more of them in several rounds
 
@@ -42,6 +42,16 @@ class DegreeGroup:
         """Return one for each place of a block."""
         links, weight = self.links[block], self.weight[block]
         return [Slot(links[place], self.nodes, weight[place]) for place in range(links.shape[0])]
+
+    def all_slots(self) -> Slot:
+        """Return one for all places of all blocks, one after the other."""
+        nodes = jnp.arange(self.links.shape[-1]) if self.nodes is None else self.nodes
+        places = self.links.shape[0] * self.links.shape[1]
+        return Slot(self.links.reshape(-1), jnp.tile(nodes, places), self.weight.reshape(-1))
+
+    def by_place(self, rows: jax.Array) -> jax.Array:
+        """Cut rows of all slots into those of each place."""
+        return rows.reshape(-1, self.links.shape[-1], *rows.shape[1:])
 
 
 def _weighted(slot: Slot, term: Term) -> jax.Array:
@@ -109,6 +119,10 @@ class LocalNetwork:
     def _sum(self, term: Term, of: Callable[[Slot, Term], jax.Array], start: Callable[[jax.Array], Any]) -> Any:
         sums = []
         for group in self.groups:
+            if group.links.shape[0] > 1 and not on_cpu():
+                # A GPU looks up and adds in one go, whatever their number. On a CPU all terms would be written down.
+                sums.append(add_slices(jax.tree.map(group.by_place, start(of(group.all_slots(), term)))))
+                continue
 
             def block_sum(block: int | jax.Array, group: DegreeGroup = group) -> Any:
                 return add_pairwise([start(of(slot, term)) for slot in group.slots(block)])

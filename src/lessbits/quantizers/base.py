@@ -108,7 +108,6 @@ def norms(vectors: jax.Array) -> jax.Array:
     """2-norm of each row, safe from 1e-30 to 1e30 in float32 too, where squares would leave the range."""
     if vectors.dtype == jnp.float64:
         return jnp.sqrt(squared_norms(vectors))
-    largest = jnp.max(jnp.abs(vectors), axis=-1)
-    unit = jnp.where(largest > 0, largest, 1)
-    # Never below the largest entry: the division may be compiled to a product with 1/unit, which is not exact.
-    return largest * jnp.maximum(jnp.sqrt(squared_norms(vectors / unit[:, None])), 1)
+    units = (2.0**50, 1.0, 2.0**-50)
+    large, medium, small = (unit * jnp.sqrt(squared_norms(vectors * (1 / unit))) for unit in units)
+    return jnp.where(large > 2.0**50, large, jnp.where(medium > 2.0**-20, medium, small))
