@@ -121,7 +121,8 @@ class LocalNetwork:
         for group in self.groups:
             if group.links.shape[0] > 1 and not on_cpu():
                 # A GPU looks up and adds in one go, whatever their number. On a CPU all terms would be written down.
-                sums.append(add_slices(jax.tree.map(group.by_place, start(of(group.all_slots(), term)))))
+                total = add_slices(jax.tree.map(group.by_place, start(of(group.all_slots(), term))))
+                sums.append(lax.optimization_barrier(total))  # else each reader adds it up, one term after the other
                 continue
 
             def block_sum(block: int | jax.Array, group: DegreeGroup = group) -> Any:
