@@ -6,6 +6,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 Class = TypeVar("Class")
@@ -38,6 +39,11 @@ def pytree(cls: type[Class]) -> type[Class]:
 def static(**options: Any) -> Any:
     """Declare a field that shapes the program."""
     return field(metadata={"static": True}, **options)
+
+
+def put(values: Any, dtype: Any) -> jax.Array:
+    """Make an array for JAX, converted by NumPy: JAX itself would compile a program to convert, one for each shape."""
+    return jax.device_put(np.array(values, dtype))
 
 
 def take_rows(tree: Any, rows: Any) -> Any:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from lessbits.errors import InputError
+from lessbits.pytrees import put
 
 GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio: spreads consecutive ids over all 32 bits
 FIRST_MULTIPLIER = 0x7FEB352D
@@ -41,7 +43,7 @@ def make_seed(seed: int) -> jax.Array:
     """Split a seed of up to 64 bits into two words."""
     if not 0 <= seed < 2**64:
         raise InputError(f"seed is {seed}, but it must be a whole number from 0 to 2^64 - 1")
-    return jnp.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF], jnp.uint32)
+    return put([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF], np.uint32)
 
 
 def _word(value: int) -> jax.Array:

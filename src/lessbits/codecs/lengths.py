@@ -13,7 +13,7 @@ from jax import lax
 
 from lessbits.codecs.codebooks import Codebook, features
 from lessbits.codecs.range_coding import LOST_BITS, WORD
-from lessbits.pytrees import on_cpu, pytree, static
+from lessbits.pytrees import on_cpu, put, pytree, static
 from lessbits.quantizers.base import Payload
 from lessbits.summation import separate, squared_norms, sum_pairwise
 
@@ -54,11 +54,11 @@ class LevelLengths:
         root = math.sqrt(dim)
         bounds = (dim, root * (norm + root), (norm + root) ** 2, dim * codebook.statistics[-1, 3])
         return cls(
-            jnp.asarray(codebook.rates[:, :columns].T / math.log(2), jnp.float32),
-            jnp.asarray(dim * codebook.normalizers / math.log(2), jnp.float32),
-            jnp.float32(dim * LOST_BITS),
-            jnp.float32(smallest),
-            jnp.float32(largest),
+            put(codebook.rates[:, :columns].T / math.log(2), np.float32),
+            put(dim * codebook.normalizers / math.log(2), np.float32),
+            put(dim * LOST_BITS, np.float32),
+            put(smallest, np.float32),
+            put(largest, np.float32),
             tuple(bool(bound < LARGEST_SUM) for bound in bounds[:columns]),
         )
 

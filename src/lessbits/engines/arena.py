@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from lessbits.codecs.base import Codec
@@ -16,7 +17,7 @@ from lessbits.methods.base import Message, Method, Outbox, State
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
-from lessbits.pytrees import computed_once, on_cpu, pytree, static
+from lessbits.pytrees import computed_once, on_cpu, put, pytree, static
 from lessbits.randomness import Step, make_seed
 from lessbits.summation import Sum, add_slices
 
@@ -35,8 +36,9 @@ class Spent(NamedTuple):
     @classmethod
     def nothing(cls, messages: int, *records: int) -> "Spent":
         """Zeros, for one or several records."""
-        work, sent = (jnp.zeros((*records, size), jnp.int32) for size in (2, messages))
-        return cls(work, sent, Sum.of(jnp.zeros((*records, messages), jnp.float32)))
+        work, sent = (put(np.zeros((*records, size)), np.int32) for size in (2, messages))
+        value, lost = (put(np.zeros((*records, messages)), np.float32) for _ in range(2))
+        return cls(work, sent, Sum(value, lost))
 
 
 class Tally(NamedTuple):
@@ -84,17 +86,17 @@ class Arena:
         codecs: Sequence[Codec] = (),
     ) -> "Arena":
         """Gather them; the ceiling is known when the run has started."""
-        real = partial(jnp.asarray, dtype=jnp.result_type(float))
+        real, whole = partial(put, dtype=jnp.result_type(float)), partial(put, dtype=np.int32)
         return cls(
             method.prepare(problem),
             method,
             LocalNetwork.of(network),
-            jnp.asarray(network.reverse, jnp.int32),
+            whole(network.reverse),
             Target.of(problem),
             dict(measures or {}),
             make_seed(seed),
-            jnp.int32(iterations),
-            jnp.int32(record_every),
+            whole(iterations),
+            whole(record_every),
             real(-jnp.inf if until is None else until),
             real(jnp.inf),
             tuple(codec.length_model() if codec.body_bytes is None else None for codec in codecs),
@@ -103,7 +105,7 @@ class Arena:
     def with_ceiling(self, first_error: float) -> "Arena":
         """Say from which error on a run has diverged."""
         ceiling = ceiling_of(first_error, float(self.target.scale))
-        return replace(self, ceiling=jnp.asarray(ceiling, self.until.dtype))
+        return replace(self, ceiling=put(ceiling, self.until.dtype))
 
     def fit(self, iteration: int) -> "Arena":
         """Make the length of whole records part of the program, from this iteration on, where it pays.
@@ -127,12 +129,14 @@ class Arena:
     def advance(self, state: State, first: jax.Array, end: jax.Array) -> tuple[State, Spent]:
         """Iterate from `first` to before `end`."""
 
+        once = jax.jit(self.iterate, inline=True)  # traced once, for shapes and for the loop: half of the time to begin
+
         def iterate(iteration: jax.Array, carry: tuple[State, Tally]) -> tuple[State, Tally]:
             state, tally = carry
-            state, more = self.iterate(state, iteration)
+            state, more = once(state, iteration)
             return state, tally + more
 
-        shapes = jax.eval_shape(self.iterate, state, first)[1]
+        shapes = jax.eval_shape(once, state, first)[1]
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         if self.stride is None:
             state, tally = lax.fori_loop(first, end, iterate, (state, nothing))

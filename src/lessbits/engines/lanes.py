@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from lessbits.engines.arena import Arena
 from lessbits.engines.simulate import RECORDS_AT_ONCE
 from lessbits.methods.base import Start, State
+from lessbits.pytrees import put
 
 
 class Flight(NamedTuple):
@@ -85,12 +87,12 @@ def empty_flight(state: State, iteration: jax.Array, lanes: int, messages: int, 
     """Return a flight without records."""
 
     def empty(kind: Any, *shape: int) -> jax.Array:
-        return jnp.zeros((RECORDS_AT_ONCE, lanes, *shape), kind)
+        return put(np.zeros((RECORDS_AT_ONCE, lanes, *shape)), kind)
 
     return Flight(
         state,
         iteration,
-        jnp.int32(0),
+        put(0, np.int32),
         values=empty(kind),
         errors=empty(kind),
         work=empty(jnp.int32),

@@ -1,5 +1,6 @@
 """What a run is scored by. Methods never compute their own metrics."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import computed_once, pytree
+from lessbits.pytrees import computed_once, put, pytree
 from lessbits.summation import add_slices, separate, squared_norms, sum_pairwise
 
 METRICS = ("error", "consensus", "suboptimality")
@@ -24,8 +25,7 @@ class Target:
     @classmethod
     def of(cls, problem: Problem) -> "Target":
         """Solve the problem."""
-        solution = jnp.asarray(problem.solution, jnp.result_type(float))
-        return make_target(solution, *at_solution(problem, solution))
+        return _target(problem, put(problem.solution, jnp.result_type(float)))
 
 
 @jax.jit
@@ -42,6 +42,12 @@ def make_target(solution: jax.Array, losses: jax.Array, pulls: jax.Array) -> Tar
     return Target(solution, _mean(losses), jnp.maximum(size, 1e-30))
 
 
+@jax.jit
+def _target(problem: Problem, solution: jax.Array) -> Target:
+    return make_target(solution, *at_solution(problem, solution))
+
+
+@partial(jax.jit, inline=True)  # traced once for the start and for the loop
 def score(x: jax.Array, problem: Problem, target: Target) -> dict[str, jax.Array]:
     """Score the iterates x of all nodes.
 

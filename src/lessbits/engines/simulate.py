@@ -28,6 +28,7 @@ from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start, State
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
+from lessbits.pytrees import put
 
 RECORDS_AT_ONCE = 1024  # a chunk's buffers; how many of them are filled is decided by the clock
 SECONDS_A_CHUNK = 0.25  # how often the progress bar moves and Ctrl-C is heard
@@ -143,24 +144,24 @@ def simulate(
     iteration = 0
     if checkpoints is not None:
         state, iteration = keeper.resume(state, problem, network, method, seed)
-    stop = recorder.last(goal) <= arena.until or not recorder.last("error") <= arena.ceiling or iteration >= iterations
+    reached, lost = recorder.last(goal) <= float(arena.until), not recorder.last("error") <= float(arena.ceiling)
     chunk = Chunk(
         state,
-        jnp.int32(iteration),
-        jnp.int32(0),
-        jnp.asarray(stop),
-        {name: jnp.zeros(RECORDS_AT_ONCE, value.dtype) for name, value in first.items()},
+        put(iteration, np.int32),
+        put(0, np.int32),
+        put(reached or lost or iteration >= iterations, np.bool_),
+        {name: put(np.zeros(RECORDS_AT_ONCE), value.dtype) for name, value in first.items()},
         Spent.nothing(len(codecs), RECORDS_AT_ONCE),
     )
     chunk = deal(chunk, devices, rows)
-    chunk = jax.block_until_ready(_run_chunk(arena.fit(iteration), chunk, jnp.int32(0), goal))  # only compiles
+    chunk = jax.block_until_ready(_run_chunk(arena.fit(iteration), chunk, put(0, np.int32), goal))  # only compiles
     compile_seconds = time.perf_counter() - started
 
     most = 1
     with Interrupts() as interrupts, Progress(iterations, progress) as bar:
         while not bool(chunk.stop) and not interrupts.asked:
             clock = time.perf_counter()
-            chunk = jax.block_until_ready(_run_chunk(arena.fit(iteration), chunk, jnp.int32(most), goal))
+            chunk = jax.block_until_ready(_run_chunk(arena.fit(iteration), chunk, put(most, np.int32), goal))
             seconds = time.perf_counter() - clock
             keeper.record(chunk, iterations, seconds)
             # Aim at chunks of equal time, growing at most fourfold: the first may be slow for other reasons.

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from lessbits.networks.network import Network
-from lessbits.pytrees import on_cpu, pytree
+from lessbits.pytrees import on_cpu, put, pytree
 from lessbits.summation import Sum, add_pairwise, add_slices, separate
 
 BLOCK = 16  # links a node whose gathers are written out, for XLA to fuse into one loop; more of them in several rounds
@@ -87,11 +87,11 @@ class LocalNetwork:
         owner = row[network.owner[links]]
         groups, order = _degree_groups(owner, network.weight[links], len(held))
         return cls(
-            nodes=jnp.asarray(held, jnp.int32),
-            links=jnp.asarray(links, jnp.int32),
-            owner=jnp.asarray(owner, jnp.int32),
-            neighbor=jnp.asarray(network.neighbor[links], jnp.int32),
-            weight=jnp.asarray(network.weight[links], jnp.result_type(float)),
+            nodes=put(held, np.int32),
+            links=put(links, np.int32),
+            owner=put(owner, np.int32),
+            neighbor=put(network.neighbor[links], np.int32),
+            weight=put(network.weight[links], jnp.result_type(float)),
             groups=groups,
             order=order,
         )
@@ -163,9 +163,9 @@ def _degree_groups(
         present = slots < degree[inside]
         links = np.where(present, first_link[inside] + slots, first_link[inside])
         weights = np.where(present, weight[links], 0.0)
-        rows = None if len(inside) == nodes else jnp.asarray(inside, jnp.int32)
-        groups.append(DegreeGroup(jnp.asarray(links, jnp.int32), jnp.asarray(weights, jnp.result_type(float)), rows))
+        rows = None if len(inside) == nodes else put(inside, np.int32)
+        groups.append(DegreeGroup(put(links, np.int32), put(weights, jnp.result_type(float)), rows))
         members.append(inside)
     if len(groups) == 1:
         return tuple(groups), None
-    return tuple(groups), jnp.asarray(np.argsort(np.concatenate(members)), jnp.int32)
+    return tuple(groups), put(np.argsort(np.concatenate(members)), np.int32)

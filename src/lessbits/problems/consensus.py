@@ -7,7 +7,7 @@ import numpy as np
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem
 from lessbits.problems.reference import Team
-from lessbits.pytrees import pytree
+from lessbits.pytrees import put, pytree
 from lessbits.summation import squared_norms
 
 
@@ -30,7 +30,7 @@ class Consensus(Problem):
             )
         if not np.isfinite(vectors).all():
             raise InputError("consensus was given vectors with NaN or infinite entries: remove or replace them")
-        return cls(jnp.asarray(vectors, jnp.result_type(float)), jnp.ones(len(vectors), jnp.int32))
+        return cls(put(vectors, jnp.result_type(float)), put(np.ones(len(vectors)), np.int32))
 
     @classmethod
     def random(cls, nodes: int, dim: int, seed: int = 0, held: np.ndarray | None = None) -> "Consensus":

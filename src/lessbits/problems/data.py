@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from lessbits.errors import InputError, MissingDataError
 from lessbits.problems.download import BUILT_IN, CATALOGUE, download_samples, find_in_folders, name_of_set, not_found
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
 LARGEST_WIDTH = 2**31 - 1  # scikit-learn reads feature indices as 32-bit integers
@@ -29,12 +31,14 @@ class Samples:
     Both are made float64; sparse indices are sorted and unique. Empty rows are valid samples.
     """
 
-    features: np.ndarray | sparse.csr_matrix
+    features: "np.ndarray | sparse.csr_matrix"
     labels: np.ndarray
     name: str
 
     def __post_init__(self) -> None:
         """Bring both to float64 and raise where they do not fit or are not finite."""
+        from scipy import sparse
+
         features, labels = _float_rows(self.features), np.asarray(self.labels, dtype=np.float64)
         if features.ndim != 2 or labels.shape != features.shape[:1] or 0 in features.shape:
             raise InputError(
@@ -91,6 +95,8 @@ class Samples:
 
     def normalized_rows(self) -> "Samples":
         """Return the samples with every row that is not zero scaled to length 1 in the 2-norm."""
+        from scipy import sparse
+
         largest = abs(self.features).max(axis=1)
         # First by the largest entry: the square of 1e200 or of 1e-200 is not a useful float.
         if sparse.issparse(self.features):
@@ -147,6 +153,8 @@ def _load_built_in(name: str, features: int | None) -> Samples:
 
 def _load_file(path: Path, given: str, features: int | None) -> Samples:
     """Load a libsvm file and give it its full width."""
+    from scipy import sparse
+
     rows, labels = _read_libsvm(path)
     used = int(rows.indices.max()) + 1 if rows.nnz else 0
     name = name_of_set(given)
@@ -183,7 +191,7 @@ class _NumberedLines:
             yield line
 
 
-def _read_libsvm(path: Path) -> tuple[sparse.csr_matrix, np.ndarray]:
+def _read_libsvm(path: Path) -> tuple["sparse.csr_matrix", np.ndarray]:
     """Read and check a libsvm file, compressed or not."""
     try:
         with OPENERS.get(path.suffix, open)(path, "rb") as stream:
@@ -201,7 +209,7 @@ def _read_libsvm(path: Path) -> tuple[sparse.csr_matrix, np.ndarray]:
     return rows, labels
 
 
-def _parse(path: Path, lines: _NumberedLines) -> tuple[sparse.csr_matrix, np.ndarray]:
+def _parse(path: Path, lines: _NumberedLines) -> tuple["sparse.csr_matrix", np.ndarray]:
     """Hand the lines to scikit-learn and say in which one it stumbled."""
     from sklearn.datasets import load_svmlight_file
 
@@ -226,6 +234,8 @@ def _line_of_sample(path: Path, row: int) -> int:
 
 def _float_rows(features: Any) -> Any:
     """Return features as float64, sparse ones as CSR with sorted, unique indices."""
+    from scipy import sparse
+
     if not sparse.issparse(features):
         return np.asarray(features, dtype=np.float64)
     rows = sparse.csr_matrix(features, dtype=np.float64)
@@ -237,6 +247,8 @@ def _float_rows(features: Any) -> Any:
 
 def _divide_rows(features: Any, divisors: np.ndarray) -> Any:
     """Return each row divided by its divisor, rows with divisor 0 as they are."""
+    from scipy import sparse
+
     divisors = np.where(divisors > 0, divisors, 1.0)
     if not sparse.issparse(features):
         return features / divisors[:, None]

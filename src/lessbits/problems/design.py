@@ -1,15 +1,17 @@
 """Feature matrices A_i of the nodes, dense or sparse, with the two products that linear models need."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import sparse
 
 from lessbits.problems.ragged import KINDS, RaggedSums, count_kinds
 from lessbits.pytrees import pytree, static
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 class Layout(NamedTuple):
@@ -38,7 +40,7 @@ class Layout(NamedTuple):
         )
 
 
-def node_size(matrix: np.ndarray | sparse.csr_matrix) -> list[int]:
+def node_size(matrix: "np.ndarray | sparse.csr_matrix") -> list[int]:
     """Return samples, non-zeros, the non-zeros of the longest row, and the kinds of rows and columns of a matrix."""
     if isinstance(matrix, np.ndarray):
         return [len(matrix), 0, 0, *[0] * (2 * KINDS)]
@@ -108,7 +110,7 @@ class SparseDesign:
     longest_row: int = static()
 
     @classmethod
-    def make(cls, parts: Sequence[sparse.csr_matrix], layout: Layout) -> "SparseDesign":
+    def make(cls, parts: Sequence["sparse.csr_matrix"], layout: Layout) -> "SparseDesign":
         """Lay out the nodes' matrices."""
         samples, dim, shape = layout.samples, parts[0].shape[1], (len(parts), layout.entries)
         values, columns = np.zeros(shape), np.zeros(shape, np.int32)
@@ -150,8 +152,10 @@ class SparseDesign:
         """‖a_ij‖², [nodes, samples]."""
         return self.by_row.squared_norms()
 
-    def node_matrix(self, node: int) -> sparse.csr_matrix:
+    def node_matrix(self, node: int) -> "sparse.csr_matrix":
         """A_i on the host, in float64."""
+        from scipy import sparse
+
         start, end = np.asarray(self.row_start[node]), int(self.row_start[node, -1])
         entries = np.asarray(self.values[node, :end], float), np.asarray(self.columns[node, :end])
         return sparse.csr_matrix((*entries, start), shape=(self.samples, self.dim))

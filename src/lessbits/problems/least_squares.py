@@ -5,7 +5,6 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from lessbits.errors import InputError, check_positive
 from lessbits.problems.base import Problem
@@ -38,6 +37,8 @@ class LeastSquares(LinearModel):
         `held` are kept, by default all.
         """
         samples = dim if samples is None else samples
+        from threadpoolctl import threadpool_limits
+
         check_positive("the condition number", condition)
         if condition < 1 or samples < dim:
             raise InputError(

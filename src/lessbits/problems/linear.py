@@ -4,12 +4,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import sparse
 
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
@@ -18,6 +17,9 @@ from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, 
 from lessbits.problems.reference import in_double
 from lessbits.pytrees import computed_once, static
 from lessbits.summation import separate, squared_norms, sum_pairwise
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 LARGEST_DENSE = 3000  # side of a Gram matrix up to which all its eigenvalues are found
 
@@ -169,8 +171,10 @@ class LinearModel(Problem):
             return np.asarray(jnp.where(second_moment - mean > 1e-12 * second_moment, second_moment - mean, 0))
 
 
-def _gram_extremes(matrix: np.ndarray | sparse.csr_matrix, weight: np.ndarray) -> tuple[float, float]:
+def _gram_extremes(matrix: "np.ndarray | sparse.csr_matrix", weight: np.ndarray) -> tuple[float, float]:
     """Smallest and largest eigenvalue of Aᵀ diag(w) A."""
+    from scipy import sparse
+
     scaled = sparse.diags_array(np.sqrt(weight)) @ matrix
     rows, columns = scaled.shape
     if min(rows, columns) > LARGEST_DENSE:

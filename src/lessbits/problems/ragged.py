@@ -5,25 +5,28 @@ to a power of two, and are added up as arrays. On w8a that takes a third of the 
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import sparse
 
 from lessbits.pytrees import pytree
 from lessbits.summation import sum_pairwise
 
+if TYPE_CHECKING:
+    from scipy import sparse
+
 KINDS = 32  # lists of 1, 2, 3 to 4, 5 to 8 … entries
 
 
-def kinds_of(matrix: sparse.csr_matrix) -> np.ndarray:
+def kinds_of(matrix: "sparse.csr_matrix") -> np.ndarray:
     """Return the k of each row with which 2^k holds its entries, -1 where there are none."""
     lengths = np.diff(matrix.indptr)
     return np.where(lengths > 0, np.ceil(np.log2(np.maximum(lengths, 1))).astype(int), -1)
 
 
-def count_kinds(matrix: sparse.csr_matrix) -> list[int]:
+def count_kinds(matrix: "sparse.csr_matrix") -> list[int]:
     """Return how many rows there are of each kind."""
     kinds = kinds_of(matrix)
     return np.bincount(kinds[kinds >= 0], minlength=KINDS).tolist()
@@ -38,7 +41,7 @@ class RaggedSums:
     place: jax.Array  # int32 [nodes, all rows], where each row's sum stands when those of all kinds are joined
 
     @classmethod
-    def make(cls, parts: Sequence[sparse.csr_matrix], rows: int, most: Sequence[int]) -> "RaggedSums":
+    def make(cls, parts: Sequence["sparse.csr_matrix"], rows: int, most: Sequence[int]) -> "RaggedSums":
         """Lay out the nodes' matrices, filled up to as many `rows`, with room for so many rows of each kind."""
         values, index, first = [], [], 0
         place = np.full((len(parts), rows), sum(most), np.int32)  # behind all others is a zero

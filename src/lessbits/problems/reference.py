@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from threadpoolctl import threadpool_limits
 
 from lessbits.errors import InputError
 from lessbits.summation import add_slices
@@ -151,6 +150,8 @@ def minimise(problem: Problem, team: Team = ALONE) -> np.ndarray:
 
 
 def _by_newton(mean: MeanLoss) -> np.ndarray:
+    from threadpoolctl import threadpool_limits
+
     x = np.zeros(mean.here.dim)
     gradient = mean.gradient(x)
     for _ in range(MOST_STEPS):

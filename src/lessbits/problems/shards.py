@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from lessbits.errors import InputError
 from lessbits.problems.data import Samples, load_samples
 from lessbits.problems.design import Layout, node_size
 from lessbits.problems.reference import Team
+
+if TYPE_CHECKING:
+    pass
 
 NODE = "{node}"  # in the name of a data file: each node has its own
 
@@ -35,6 +38,8 @@ def load_shards(
     pattern: str, nodes: Sequence[int], features: int | None, team: Team, normalize: bool = False
 ) -> Shards:
     """Load the files of these nodes; `{node}` in the pattern is the node's number."""
+    from scipy import sparse
+
     files = [pattern.replace(NODE, str(node)) for node in nodes]
     for node, file in zip(nodes, files, strict=True):
         if not Path(file).is_file():
@@ -53,6 +58,8 @@ def load_shards(
 
 
 def _widen(samples: Samples, width: int) -> Samples:
+    from scipy import sparse
+
     if samples.dim == width:
         return samples
     rows: sparse.csr_matrix = samples.features
