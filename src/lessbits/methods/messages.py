@@ -166,8 +166,8 @@ class BroadcastMessages(Messages):
         mine = decode(sent.payload)
         noisy = local.weighted_sum(lambda slot: slot.own(mine) - decode(received.take(slot.links)))
         if memory.lost is None:
-            # The memory moves by α times what the dual step sees: no second sum.
-            return memory.g + noisy, Memory(memory.h + self.alpha * mine, memory.g + self.alpha * noisy, None)
+            disagreement, g = _disagreement(memory.g, self.alpha, noisy)
+            return disagreement, Memory(memory.h + self.alpha * mine, g, None)
         return memory.g + noisy, _advance(memory, self.alpha, decode, sent, received, local)
 
 
@@ -223,7 +223,8 @@ class EdgeMessages(Messages):
 
         noisy = local.weighted_sum(difference)
         if memory.lost is None:
-            return memory.g + noisy, EdgeMemory(memory.h + mine, memory.g + self.alpha * noisy, None)
+            disagreement, g = _disagreement(memory.g, self.alpha, noisy)
+            return disagreement, EdgeMemory(memory.h + mine, g, None)
         h = Sum(memory.h, memory.lost.h) + Sum.of(mine)
         g = Sum(memory.g, memory.lost.g) + local.exact_weighted_sum(moved)
         return memory.g + noisy, EdgeMemory(h.value, g.value, EdgeMemory(h.lost, g.lost, None))
@@ -232,6 +233,15 @@ class EdgeMessages(Messages):
 def one_for_all(quantizer: Compressor, alpha: float) -> Messages:
     """Return the messages of methods that send one vector to all neighbours."""
     return ExactMessages(quantizer) if quantizer.lossless else BroadcastMessages(quantizer, alpha)
+
+
+def _disagreement(g: jax.Array, alpha: float, noisy: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return g + noisy and the new g, which moves by α times what the dual step sees: no second sum.
+
+    The first comes from the second, so that the old g has one reader and its place is written over, without a copy.
+    """
+    moved = g + alpha * noisy
+    return moved + (1 - alpha) * noisy, moved
 
 
 def _advance(
