@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ COPIES = 8
 
 
 def compare(runs, rounds=ROUNDS):
-    """Let several functions take turns, and return the seconds of each: the median over rounds.
+    """Let several functions take turns, and return the seconds of each in its best round: others only add to it.
 
     `runs` maps names to functions that return their own seconds.
     """
@@ -26,7 +25,7 @@ def compare(runs, rounds=ROUNDS):
     for _ in range(rounds):
         for name, run in runs.items():
             found[name].append(run())
-    return {name: statistics.median(seconds) for name, seconds in found.items()}
+    return {name: min(seconds) for name, seconds in found.items()}
 
 
 def timed(function, count=1):

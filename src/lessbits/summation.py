@@ -95,8 +95,7 @@ Summable = TypeVar("Summable", jax.Array, Sum)
 def add_slices(stacked: Summable) -> Summable:
     """Add up along the first axis, the second half onto the first until one slice is left."""
     if not on_cpu():
-        zero = jax.tree.map(lambda array: jnp.zeros((), array.dtype), stacked)
-        return lax.reduce(stacked, zero, lambda left, right: left + right, [0])
+        return add_up(stacked)
     while (length := jax.tree.leaves(stacked)[0].shape[0]) > 1:
         half = length // 2
         first = jax.tree.map(lambda array: array[:half], stacked)  # noqa: B023
@@ -106,3 +105,9 @@ def add_slices(stacked: Summable) -> Summable:
         # An odd last slice waits for the next level.
         stacked = added if length % 2 == 0 else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), added, odd)
     return jax.tree.map(lambda array: array[0], stacked)
+
+
+def add_up(stacked: Summable) -> Summable:
+    """Add up along the first axis in an order that the compiler chooses."""
+    zero = jax.tree.map(lambda array: jnp.zeros((), array.dtype), stacked)
+    return lax.reduce(stacked, zero, lambda left, right: left + right, [0])

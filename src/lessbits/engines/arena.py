@@ -19,7 +19,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.pytrees import computed_once, on_cpu, put, pytree, static
 from lessbits.randomness import Step, make_seed
-from lessbits.summation import Sum, add_slices
+from lessbits.summation import Sum, add_up
 
 UNROLLED = 10  # iterations that a GPU is given at once, at most
 
@@ -155,7 +155,7 @@ class Arena:
             whole = rows.value.shape[0] == links
             return rows if whole else jax.tree.map(lambda part: part[self.local.owner], rows)
 
-        totals = [nothing if rows is None else add_slices(of_links(rows)) for rows in lengths]
+        totals = [nothing if rows is None else add_up(of_links(rows)) for rows in lengths]
         return jax.tree.map(lambda *parts: jnp.stack(parts), *totals)
 
     def iterate(self, state: State, iteration: jax.Array) -> tuple[State, Tally]:
