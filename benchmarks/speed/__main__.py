@@ -2,8 +2,8 @@
 
     python benchmarks/speed [SECTION …] [--out FOLDER] [--w8a FILE]
 
-Writes FOLDER/speed.json and FOLDER/speed.md. Everything takes its turn in several rounds, and the best round of each counts,
-so that ratios hold on a noisy machine; compiling is apart.
+Writes FOLDER/speed.json and FOLDER/speed.md. Everything takes its turn in several rounds, and the best round
+of each counts, so that ratios hold on a noisy machine; compiling is apart.
 """
 
 from pathlib import Path
