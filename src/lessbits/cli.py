@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from lessbits import commands
 from lessbits.engines.launch import become_rank, check_alone, check_launch, end_together, launch, rank_number
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError
 from lessbits.flags import (
     Json,
     Quiet,
@@ -223,45 +224,20 @@ def advise(settings: Settings, json_file: Json = None) -> None:
     show(advice, json_file, lambda: advice_report(advice))
 
 
-@app.command(epilog=examples("lessbits reproduce fig1 --quick", "lessbits reproduce all --out reproduction"))
-def reproduce(
-    name: Annotated[
-        str, typer.Argument(help="fig1, fig2, fig3, table3, table4, table5, rates, or all.", metavar="NAME")
-    ],
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller form of about a minute.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results.", show_default="out/reproduction, or out/quick")
-    ] = None,
-    precision: Annotated[int, typer.Option(help="Bits of a floating-point number in the computation: 32 or 64.")] = 64,
-    quiet: Quiet = False,
-) -> None:
-    """Make a figure or a table of the paper: data, plots, and a summary of what agrees with it and what does not.
-
-    A run that was interrupted goes on where it was when it is started again with the same folder.
-    """
-    names = ("fig1", "fig2", "fig3", "table3", "table4", "table5", "rates", "all")
-    check_name("reproduction", name, names)
-    folder = out or Path("out") / ("quick" if quick else "reproduction")
-    check_folder(folder)
-    set_precision(Settings.read({"precision": precision}))
-    from lessbits.experiments import reproduce as make
-    from lessbits.report.text import reproduction_report
-
-    for results in make(name, folder, quick, progress=not quiet):
-        reproduction_report(results.name, results.findings(), str(results.folder))
-
-
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the table and the plot.")] = Path("out/demo"),
-    quiet: Quiet = False,
-) -> None:
-    """Show the headline: on the star compression is free, on the ring it is not (the paper's Figure 1)."""
-    check_folder(out)
-    set_precision(Settings())
-    from lessbits.experiments.headline import headline
-
-    headline(out, progress=not quiet)
+app.command(
+    epilog=examples(
+        "lessbits compare --network star --nodes 20 --dim 50",
+        "lessbits compare --problem logistic --data breast-cancer --normalize --nodes 8 "
+        "--methods primal-dual,lead,tree --quantizers dit-4,dit-3 --out compared",
+    )
+)(with_settings(commands.compare))
+app.command(
+    epilog=examples("lessbits report ring.trace star.trace -o report.html", "lessbits report out/compare -o curves.png")
+)(commands.report)
+app.command(epilog=examples("lessbits reproduce fig1 --quick", "lessbits reproduce all --out reproduction"))(
+    commands.reproduce
+)
+app.command()(commands.demo)
 
 
 def _complain(message: str) -> None:

@@ -30,6 +30,7 @@ from lessbits.problems import (
     split_samples,
 )
 from lessbits.problems.shards import NODE, load_shards
+from lessbits.provenance import provenance
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.stepsizes import choices, make_method
 
@@ -69,11 +70,12 @@ class Experiment:
         run: Callable[..., Trace] = partial(simulate, encode=settings.encode)
         if isinstance(self.problem, Spread):
             run = partial(run_stepwise, transport=self.problem.transport)
+        made = settings.model_dump(), provenance(self.problem, self.network, self.method)
         try:
             trace = run(self.problem, self.network, self.method, settings.iterations, **told)
         except Interrupted as stop:
-            raise Interrupted(stop.trace.with_settings(settings.model_dump())) from None
-        return trace.with_settings(settings.model_dump())
+            raise Interrupted(stop.trace.with_settings(*made)) from None
+        return trace.with_settings(*made)
 
 
 def build(settings: Settings, transport: Transport | None = None) -> Experiment:

@@ -61,6 +61,7 @@ class Trace:
     message: str  # how the run ended, in a sentence
     compile_seconds: float
     settings: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # version, command, machine, network, proven rate
 
     def __getitem__(self, column: str) -> np.ndarray:
         """Return a column by name."""
@@ -91,9 +92,9 @@ class Trace:
             "settings": dict(self.settings),
         }
 
-    def with_settings(self, settings: Mapping[str, Any]) -> "Trace":
-        """Return the trace with the settings that made it."""
-        return Trace(**{**self.__dict__, "settings": settings})
+    def with_settings(self, settings: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> "Trace":
+        """Return the trace with the settings that made it, and where it comes from."""
+        return Trace(**{**self.__dict__, "settings": settings, "provenance": provenance or self.provenance})
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the columns as a data frame."""
@@ -111,6 +112,7 @@ class Trace:
             "message": self.message,
             "compile_seconds": self.compile_seconds,
             "settings": dict(self.settings),
+            "provenance": dict(self.provenance),
         }
         arrays = {f"column.{name}": np.ascontiguousarray(column) for name, column in self.columns.items()}
         # safetensors sorts its arrays: the order of the columns is kept apart.

@@ -223,8 +223,8 @@ class EdgeMessages(Messages):
 
         noisy = local.weighted_sum(difference)
         if memory.lost is None:
-            disagreement, g = _disagreement(memory.g, self.alpha, noisy)
-            return disagreement, EdgeMemory(memory.h + mine, g, None)
+            disagreement, moved_g = _disagreement(memory.g, self.alpha, noisy)
+            return disagreement, EdgeMemory(memory.h + mine, moved_g, None)
         h = Sum(memory.h, memory.lost.h) + Sum.of(mine)
         g = Sum(memory.g, memory.lost.g) + local.exact_weighted_sum(moved)
         return memory.g + noisy, EdgeMemory(h.value, g.value, EdgeMemory(h.lost, g.lost, None))

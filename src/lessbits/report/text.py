@@ -200,7 +200,8 @@ def tuning_report(found: dict[str, Any]) -> None:
     if found["best"]["ended"] == "diverged":
         return
     flags = " ".join(f"--{name} {found['best'][name]:.6g}" for name in names)
-    console.print(f"Take {flags}" + (f", or run {found['saved']}/best.toml." if "saved" in found else "."))
+    saved = f", or run {escape(found['saved'])}/best.toml." if "saved" in found else "."
+    console.print(f"Take {flags}{saved}", soft_wrap=True)
 
 
 def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) -> None:
@@ -211,4 +212,4 @@ def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) 
         console.print(f"  {heading}:")
         for line in lines:
             console.print(Padding(f"- {escape(line)}", (0, 0, 0, 2), expand=False))
-    console.print(f"Summary, data and plots: {folder}/summary.md")
+    console.print(f"Summary, data and plots: {escape(folder)}/summary.md", soft_wrap=True)

@@ -1,0 +1,119 @@
+"""Several methods and quantizers on one problem and network: what `lessbits compare` does."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lessbits.engines.trace import Trace
+from lessbits.errors import InputError, check_name
+from lessbits.experiment import build
+from lessbits.methods import BASELINES, METHODS
+from lessbits.settings import STEP_SIZES, Settings
+from lessbits.tuned import tune_settings
+
+TARGET = 1e-3
+
+
+def compare_settings(
+    settings: Settings,
+    methods: Sequence[str],
+    quantizers: Sequence[str],
+    tuned: bool = False,
+    out: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Run every method with every quantizer that it takes, and return them ranked by bits, as JSON can hold it.
+
+    Step sizes are those that the settings ask for, practical ones unless they say otherwise, or tuned for the fewest
+    iterations. With `out`, each run's trace is written there. What cannot be run is named with the reason.
+    """
+    settings = _checked(settings, methods)
+    rows: list[dict[str, Any]] = []
+    refused: dict[str, str] = {}
+    for method, quantizer in pairs(methods, quantizers):
+        name = f"{method} with {quantizer}"
+        if progress is not None:
+            progress(name)
+        try:
+            trace = _run(settings, method, quantizer, tuned)
+        except InputError as error:
+            refused[name] = str(error)
+            continue
+        rows.append({**_row(trace), "trace": trace})
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            trace.save(out / f"{_file_name(name)}.trace")
+    if not rows:
+        raise InputError(f"none of these could be run: {'; '.join(f'{name}: {why}' for name, why in refused.items())}")
+    rows.sort(key=_rank)
+    return {
+        "runs": [{name: value for name, value in row.items() if name != "trace"} for row in rows],
+        "refused": refused,
+        "traces": [row["trace"] for row in rows],
+        "settings": settings.model_dump(),
+    }
+
+
+def pairs(methods: Sequence[str], quantizers: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield every method with every quantizer; those that send vectors as they are once.
+
+    >>> list(pairs(["extra", "choco"], ["dit-4", "top-10"]))
+    [('extra', 'exact'), ('choco', 'dit-4'), ('choco', 'top-10')]
+    """
+    for method in dict.fromkeys(methods):
+        compresses = method not in BASELINES or BASELINES[method].compresses
+        yield from ((method, quantizer) for quantizer in (dict.fromkeys(quantizers) if compresses else ("exact",)))
+
+
+def _checked(settings: Settings, methods: Sequence[str]) -> Settings:
+    for method in methods:
+        check_name("method", method, METHODS)
+    given = settings.model_fields_set
+    for name, plural in (("method", "methods"), ("quantizer", "quantizers")):
+        if name in given:
+            raise InputError(f"{name} was given, but compare takes several: name them with --{plural}")
+    for name in STEP_SIZES:
+        if getattr(settings, name) is not None:
+            raise InputError(f"{name} was given, but methods differ in their step sizes: leave it out")
+    usual: dict[str, Any] = {} if "stepsizes" in given else {"stepsizes": "practical"}
+    return settings.updated(**usual, **({} if "until" in given else {"until": TARGET}))
+
+
+def _run(settings: Settings, method: str, quantizer: str, tuned: bool) -> Trace:
+    own = {"messages": None, "corrected": False} if method != "primal-dual" else {}
+    chosen = settings.updated(method=method, quantizer=quantizer, **own)
+    if tuned:
+        found = tune_settings(chosen)
+        names = found["searched"]
+        chosen = chosen.updated(**{name: found["best"][name] for name in names})
+    return build(chosen).run()
+
+
+def _row(trace: Trace) -> dict[str, Any]:
+    last, settings = trace.summary(), trace.settings
+    return {
+        "method": settings["method"],
+        "option": settings["option"],
+        "messages": settings["messages"],
+        "quantizer": settings["quantizer"],
+        "sizes": {name: settings[name] for name in STEP_SIZES if settings.get(name) is not None},
+        "ended": "diverged" if trace.diverged else "reached" if trace.converged else "missed",
+        "iterations": last["iterations"],
+        "error": last["error"],
+        "suboptimality": last["suboptimality"],
+        "wire_bits_per_link": last["wire_bits_per_link"],
+        "bits_per_link": last["bits_per_link"],
+        "epochs": last["epochs"],
+        "seconds": last["seconds"],
+    }
+
+
+def _rank(row: dict[str, Any]) -> tuple[int, float]:
+    """Those that reached the target by their bits, then the others by what error they have left."""
+    order = ("reached", "missed", "diverged").index(row["ended"])
+    return order, row["wire_bits_per_link"] if row["ended"] == "reached" else row["error"]
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name.replace(" with ", "-")).strip("-")

@@ -1,0 +1,49 @@
+"""Where a run comes from: version, command, machine, and the network and theorem that it was held against."""
+
+import os
+import platform
+import shlex
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from lessbits import theory
+from lessbits.errors import InputError
+from lessbits.methods.base import Method
+from lessbits.methods.primal_dual import PrimalDual
+from lessbits.networks import Network
+from lessbits.problems import Problem
+from lessbits.quantizers import Quantizer
+from lessbits.stepsizes import theory_setting
+from lessbits.version import __version__
+
+MOST_EDGES = 2000  # of a network that is kept to be drawn
+
+
+def provenance(problem: Problem, network: Network, method: Method) -> dict[str, Any]:
+    """Return what a report says about a run besides its settings, as JSON can hold it."""
+    import jax
+
+    once = network.owner < network.neighbor
+    edges = [network.owner[once].tolist(), network.neighbor[once].tolist(), network.weight[once].tolist()]
+    return {
+        "version": __version__,
+        "command": shlex.join([os.path.basename(sys.argv[0]) or "python", *sys.argv[1:]]),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}, JAX {jax.__version__} on {jax.devices()[0].device_kind}",
+        "links": network.links,
+        "edges": edges if network.edges <= MOST_EDGES else None,
+        "rate": proven_rate(problem, network, method),
+    }
+
+
+def proven_rate(problem: Problem, network: Network, method: Method) -> float | None:
+    """Return by what share the theorems shrink the Lyapunov function an iteration; None where they say nothing."""
+    if not isinstance(method, PrimalDual) or method.corrected or not isinstance(method.quantizer, Quantizer):
+        return None
+    try:
+        setting = theory_setting(problem, network, method.quantizer, method.option, method.messages, method.batch_size)
+        return theory.rate(method.option, setting)
+    except InputError:  # not strongly convex
+        return None

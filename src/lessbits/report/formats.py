@@ -1,0 +1,73 @@
+"""Reports as files of other kinds: pictures, and Markdown for a page or a pull request."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lessbits.engines.trace import Trace
+from lessbits.errors import InputError, check_name
+from lessbits.plain import write_whole
+from lessbits.report.page import page
+from lessbits.report.plots import COLOURS, new_figure
+from lessbits.report.runs import name_runs, row
+
+FORMATS = ("html", "png", "svg", "pdf", "md")
+PANELS = (("iteration", "iterations", 1.0), ("wire_bits_per_link", "kbit per link", 1e-3))
+
+
+def load_runs(places: Sequence[Path]) -> list[Trace]:
+    """Read traces; of a folder all that end in .trace, by name."""
+    found: list[Path] = []
+    for place in places:
+        inside = sorted(place.glob("*.trace")) if place.is_dir() else [place]
+        if not inside:
+            raise InputError(f"the folder {place} has no traces: lessbits run --save NAME.trace writes them")
+        found += inside
+    return [Trace.load(path) for path in found]
+
+
+def write_report(traces: Sequence[Trace], path: Path, kind: str | None = None) -> None:
+    """Write a report to a file, of the kind that its name ends in unless another is told."""
+    kind = kind or path.suffix.lstrip(".") or "html"
+    check_name("format", kind, FORMATS)
+    if kind == "html":
+        write_whole(path, page(traces))
+    elif kind == "md":
+        write_whole(path, markdown(traces))
+    else:
+        draw(traces, path, kind)
+
+
+def markdown(traces: Sequence[Trace]) -> str:
+    """Return a table of the runs, and how each was made."""
+    names = name_runs(traces)
+    rows = [row(trace, name) for trace, name in zip(traces, names, strict=True)]
+    lines = ["| " + " | ".join(rows[0]) + " |", "|---|" + "---:|" * (len(rows[0]) - 1)]
+    lines += ["| " + " | ".join(cells.values()) + " |" for cells in rows]
+    made = [
+        f"- {name}: `{trace.provenance.get('command', 'unknown')}`" for trace, name in zip(traces, names, strict=True)
+    ]
+    return "\n".join([*lines, "", "Commands:", "", *dict.fromkeys(made), ""])
+
+
+def draw(traces: Sequence[Trace], path: Path, kind: str) -> None:
+    """Draw the error against iterations and bits."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = new_figure(1, len(PANELS), width=5.5, height=4.2)
+    for number, (trace, name) in enumerate(zip(traces, name_runs(traces), strict=True)):
+        style = {
+            "color": COLOURS[number % len(COLOURS)],
+            "linestyle": ("-", "--", ":", "-.")[number // len(COLOURS) % 4],
+        }
+        for axis, (column, _, factor) in zip(axes[0], PANELS, strict=True):
+            error = np.where(trace["error"] > 0, trace["error"], np.nan)
+            axis.semilogy(
+                trace[column] * factor, error, label=name, marker="os^Dvxp"[number % 7], markevery=0.2, **style
+            )
+    for axis, (_, title, _) in zip(axes[0], PANELS, strict=True):
+        axis.set(xlabel=title, ylabel="error, mean of ‖xᵢ - x*‖²")
+    axes[0][0].legend(fontsize=8)
+    figure.savefig(path, dpi=150, format=kind)
+    plt.close(figure)

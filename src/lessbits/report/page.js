@@ -1,0 +1,74 @@
+"use strict";
+const told = JSON.parse(document.getElementById("told").textContent);
+const shown = { across: 0, upwards: 0, scale: "log" };
+const dashes = ["solid", "dash", "dot", "dashdot"];
+const markers = ["circle", "square", "diamond", "triangle-up", "x", "star", "cross"];
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+function style(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function colour(number) {
+  const given = told.colours[number % told.colours.length];
+  return given === "#000000" ? style("--text") : given; // black is for light pages
+}
+
+function curve(run, number) {
+  const across = told.across[shown.across], upwards = told.upwards[shown.upwards];
+  const x = (run.columns[across.column] || []).map((value) => value * across.factor);
+  return {
+    name: run.name, x, y: run.columns[upwards.column], mode: "lines+markers",
+    line: { color: colour(number), width: 2, dash: dashes[Math.floor(number / told.colours.length) % dashes.length] },
+    marker: { symbol: markers[number % markers.length], size: 8, maxdisplayed: 8 },
+    hovertemplate: "%{y:.3e} after %{x:,.6~g} " + across.title + "<extra>%{fullData.name}</extra>",
+  };
+}
+
+function draw() {
+  const narrow = window.innerWidth < 700;
+  const axis = { gridcolor: style("--line"), zerolinecolor: style("--line"), automargin: true };
+  Plotly.react("plot", told.runs.map(curve), {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
+    font: { color: style("--text"), family: "system-ui, sans-serif", size: narrow ? 12 : 14 },
+    margin: { l: 60, r: 10, t: 34, b: 50 },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--faint"), activecolor: style("--accent") },
+    xaxis: { ...axis, title: { text: told.across[shown.across].title }, rangemode: "tozero" },
+    yaxis: { ...axis, title: { text: told.upwards[shown.upwards].title }, type: shown.scale, exponentformat: "power" },
+    legend: narrow ? { orientation: "h", y: -0.25, yanchor: "top" } : { x: 1, xanchor: "right", y: 1, bgcolor: "rgba(0,0,0,0)" },
+  }, { responsive: true, displaylogo: false });
+  for (const swatch of document.querySelectorAll("td.swatch")) {
+    swatch.style.setProperty("--swatch", colour(Number(swatch.dataset.run)));
+  }
+}
+
+function addSwitch(key, title, choices) {
+  const group = document.getElementById(key);
+  const label = document.createElement("span");
+  label.textContent = title;
+  group.append(label);
+  for (const [value, text] of choices) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = text;
+    button.setAttribute("aria-pressed", String(value === shown[key]));
+    button.addEventListener("click", () => {
+      shown[key] = value;
+      for (const other of group.querySelectorAll("button")) {
+        other.setAttribute("aria-pressed", String(other === button));
+      }
+      draw();
+    });
+    group.append(button);
+  }
+}
+
+addSwitch("across", "Against", told.across.map((one, number) => [number, one.title]));
+addSwitch("upwards", "Show", told.upwards.map((one, number) => [number, one.title.split(",")[0]]));
+addSwitch("scale", "Scale", [["log", "log"], ["linear", "linear"]]);
+dark.addEventListener("change", draw);
+let before = window.innerWidth < 700;
+window.addEventListener("resize", () => {
+  if ((window.innerWidth < 700) !== before) { before = !before; draw(); }
+});
+draw();

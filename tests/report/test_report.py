@@ -1,0 +1,190 @@
+"""Reports: what they say, in every format, and that the page works in a real browser."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import run_command
+
+from lessbits.engines.trace import Trace
+from lessbits.errors import InputError
+from lessbits.experiment import build
+from lessbits.report.drawing import draw_network
+from lessbits.report.formats import load_runs, write_report
+from lessbits.report.page import page
+from lessbits.report.runs import ACROSS, measured_rate, name_runs, row
+from lessbits.settings import Settings
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def run(**settings: Any) -> Trace:
+    usual = {"nodes": 8, "dim": 10, "network": "star", "theta": 0.4, "eta": 0.5, "until": 1e-5, "iterations": 2000}
+    return build(Settings.read({**usual, **settings})).run()
+
+
+@pytest.fixture(scope="module")
+def traces() -> list[Trace]:
+    """Runs that differ in quantizer and in network; one has a simulated clock, one has diverged."""
+    return [
+        run(quantizer="exact"),
+        run(quantizer="dit-3", latency=0.01),
+        run(quantizer="dit-3", network="ring", theta=0.1),
+        run(quantizer="dit-3", theta=50.0),
+    ]
+
+
+def test_runs_are_named_by_what_tells_them_apart(traces: list[Trace]) -> None:
+    names = name_runs(traces)
+    assert len(set(names)) == 4
+    assert "exact" in names[0]
+    assert "network star" in names[0]
+    assert "network ring" in names[2]
+    assert "seed" not in names[0]
+    assert name_runs(traces[:1]) == ["primal-dual option B, independent messages, exact"]
+    assert [name[-4:] for name in name_runs([traces[0], traces[0]])] == [" (1)", " (2)"]
+
+
+def test_the_proven_rate_is_below_the_measured_one(traces: list[Trace]) -> None:
+    for trace in traces[:3]:
+        measured = measured_rate(trace)
+        assert measured is not None
+        assert 0 < trace.provenance["rate"] < measured < 1
+    assert measured_rate(traces[3]) is None
+
+
+def test_the_measured_rate_ignores_a_floor() -> None:
+    steps = np.arange(400)
+    error = np.maximum(0.95**steps, 1e-6) * (1 + 0.01 * np.cos(steps))
+    trace = Trace({"iteration": steps, "error": error}, np.zeros((1, 1)), False, False, "", 0.0)
+    assert measured_rate(trace) == pytest.approx(0.05, rel=0.05)
+
+
+def test_bits_saved_compares_with_floats_on_each_link(traces: list[Trace]) -> None:
+    last = traces[1].summary()
+    assert row(traces[1], "")["bits saved"] == f"{32 * 10 * last['iterations'] / last['wire_bits_per_link']:.1f} ×"
+
+
+def test_networks_are_drawn_with_their_weights() -> None:
+    svg = draw_network([[0, 0, 0, 1], [1, 2, 3, 2], [0.5, 0.25, 0.25, 0.1]])
+    assert svg is not None
+    assert svg.count("<line") == 4
+    assert svg.count("<circle") == 4
+    widths = [float(width) for width in re.findall(r'stroke-width="([\d.]+)"', svg)]
+    assert widths[0] == 2 * widths[1] > widths[3]
+    ends = range(1000)
+    assert draw_network([list(ends), [end + 1 for end in ends], [1.0] * 1000]) is None
+
+
+class Page(HTMLParser):
+    """What a page holds: that elements close as they opened, and the addresses that it would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [str(value) for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "link", "br", "img"):
+            self.opened.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.opened.pop() == tag
+
+
+def test_the_page_is_whole_and_loads_nothing(traces: list[Trace]) -> None:
+    text = page(traces)
+    parsed = Page(text)
+    assert not parsed.opened
+    assert parsed.addresses == ["data:,"]
+    told = json.loads(re.search(r'id="told">(.*?)</script>', text, re.S)[1])  # type: ignore[index]
+    assert len(told["runs"]) == 4
+    assert [one["title"] for one in told["across"]] == [title for _, title, _ in ACROSS]
+    for words in ("weights from", "rate, proven", "theta", "Python", "command", "diverged"):
+        assert words in text
+
+
+def test_names_cannot_break_out_of_the_page(traces: list[Trace]) -> None:
+    evil = traces[0].with_settings({**traces[0].settings, "quantizer": "</script><script>alert(1)</script>"})
+    assert "<script>alert" not in page([evil])
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf", "md"])
+def test_other_formats(traces: list[Trace], tmp_path: Path, kind: str) -> None:
+    write_report(traces, tmp_path / f"report.{kind}")
+    content = (tmp_path / f"report.{kind}").read_bytes()
+    start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "md": b"| run |"}[kind]
+    assert content.startswith(start)
+    if kind == "md":
+        assert content.decode().count("\n| ") == 4
+
+
+def test_mistakes_get_a_line(traces: list[Trace], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="format"):
+        write_report(traces, tmp_path / "report.doc")
+    with pytest.raises(InputError, match="has no traces"):
+        load_runs([tmp_path])
+    with pytest.raises(InputError, match="no trace"):
+        load_runs([tmp_path / "missing.trace"])
+
+
+def test_the_command_reads_files_and_folders(
+    traces: list[Trace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, trace in enumerate(traces):
+        trace.save(tmp_path / f"{number}.trace")
+    told = (str(tmp_path), str(tmp_path / "0.trace"), "-o", str(tmp_path / "all.md"))
+    found = run_command(monkeypatch, capsys, "report", *told)
+    assert found.status == 0, found.err
+    assert found.out.strip() == f"5 runs: {tmp_path / 'all.md'}"
+    assert (tmp_path / "all.md").read_text(encoding="utf-8").count("\n| ") == 5
+    wrong = run_command(monkeypatch, capsys, "report", str(tmp_path / "none.trace"), "-o", str(tmp_path / "all.md"))
+    assert wrong.status == 2
+    assert wrong.err.count("\n") == 1
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    """A real browser without a screen."""
+    if BROWSER is None:
+        pytest.skip("there is no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_works_in_a_browser(traces: list[Trace], tmp_path: Path, browser: Any, scheme: str) -> None:
+    """No error on the console, every switch works, nothing is wider than a phone, and the dark is dark."""
+    write_report(traces, tmp_path / "report.html")
+    tab = browser.new_page(viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    errors: list[str] = []
+    tab.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.goto((tmp_path / "report.html").as_uri())
+    assert tab.locator("#plot .scatterlayer .trace").count() == 4
+    for _, title, _ in ACROSS:
+        tab.get_by_role("button", name=title, exact=True).click()
+        assert tab.locator("#plot .xtitle").text_content() == title
+        assert tab.locator("#across [aria-pressed=true]").text_content() == title
+    tab.get_by_role("button", name="suboptimality").click()
+    assert "suboptimality" in tab.locator("#plot .ytitle").text_content()
+    tab.get_by_role("button", name="linear").click()
+    assert tab.evaluate("document.getElementById('plot').layout.yaxis.type") == "linear"
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    assert errors == []
+    tab.close()

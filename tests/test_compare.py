@@ -1,0 +1,83 @@
+"""`lessbits compare`: every method with every quantizer, ranked by bits, with a report."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import run_command
+
+from lessbits.engines.trace import Trace
+
+PROBLEM = ("--network", "star", "--nodes", "8", "--dim", "10")
+
+
+@pytest.fixture
+def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run the command with results in a folder of this test."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: run_command(monkeypatch, capsys, "compare", *PROBLEM, "--out", tmp_path / "compared", *words)
+
+
+def test_runs_are_ranked_by_bits_and_reported(compare: Any, tmp_path: Path) -> None:
+    told = ("--methods", "primal-dual,extra,choco", "--quantizers", "dit-4,top-3,dit-2", "--until", "1e-4")
+    found = compare(*told, "--json", "-", "--quiet")
+    assert found.status == 0, found.err
+    rows, refused = found.json["runs"], found.json["refused"]
+    assert {(row["method"], row["quantizer"]) for row in rows} == {
+        ("primal-dual", "dit-4"),
+        ("primal-dual", "dit-2"),
+        ("extra", "exact"),
+        ("choco", "dit-4"),
+        ("choco", "top-3"),
+        ("choco", "dit-2"),
+    }
+    bits = [row["wire_bits_per_link"] for row in rows if row["ended"] == "reached"]
+    assert bits == sorted(bits)
+    assert len(bits) >= 4
+    assert all(row["error"] <= 1e-4 for row in rows[: len(bits)])
+    assert "biased" in refused["primal-dual with top-3"]
+    traces = [Trace.load(path) for path in (tmp_path / "compared").glob("*.trace")]
+    assert len(traces) == len(rows)
+    text = (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
+    assert text.count("<details>") == len(rows)
+    assert list(tmp_path.iterdir()) == [tmp_path / "compared"]  # nothing is written elsewhere
+
+
+def test_the_table_names_the_fewest_bits_first(compare: Any) -> None:
+    found = compare("--methods", "primal-dual", "--quantizers", "exact,dit-4", "--messages", "broadcast")
+    assert found.status == 0, found.err
+    lines = [line.split() for line in found.out.splitlines() if "primal-dual" in line]
+    assert [line[0] for line in lines] == ["1", "2"]
+    assert "dit-4" in lines[0]
+    assert lines[0][-1] == "1.00"
+    assert "report.html" in found.out
+    assert "primal-dual with dit-4" in found.err  # what it is doing
+
+
+def test_tuned_step_sizes_need_no_more_iterations(compare: Any) -> None:
+    told = ("--methods", "primal-dual", "--quantizers", "dit-4", "--json", "-", "--quiet")
+    usual, tuned = (compare(*told, *more).json["runs"][0]["iterations"] for more in ((), ("--tuned",)))
+    assert tuned <= usual
+
+
+def test_a_target_that_no_run_reaches_is_status_1(compare: Any) -> None:
+    found = compare("--methods", "primal-dual", "--quantizers", "dit-4", "--iterations", "3", "--quiet")
+    assert found.status == 1
+    assert "no run reached the target" in found.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--methods", "magic"), "magic"),
+        (("--methods", ","), "names nothing"),
+        (("--method", "choco"), "--methods"),
+        (("--theta", "1"), "theta was given"),
+        (("--methods", "primal-dual", "--quantizers", "top-3"), "none of these could be run"),
+    ],
+)
+def test_mistakes_get_a_line(compare: Any, words: tuple[str, ...], said: str) -> None:
+    found = compare(*words, "--quiet")
+    assert found.status == 2
+    assert said in found.err
+    assert found.err.count("\n") == 1
