@@ -39,7 +39,7 @@ LAYERS = [
     {"comparison"},
     {"experiments"},
     {"flags"},
-    {"commands"},
+    {"commands", "data"},
     {"cli"},
     {"__main__"},
 ]

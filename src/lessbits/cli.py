@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lessbits import commands
+from lessbits import commands, data
 from lessbits.engines.launch import become_rank, check_alone, check_launch, end_together, launch, rank_number
 from lessbits.errors import InputError
 from lessbits.flags import (
@@ -234,6 +234,7 @@ app.command(
 app.command(
     epilog=examples("lessbits report ring.trace star.trace -o report.html", "lessbits report out/compare -o curves.png")
 )(commands.report)
+app.add_typer(data.app, name="data")
 app.command(epilog=examples("lessbits reproduce fig1 --quick", "lessbits reproduce all --out reproduction"))(
     commands.reproduce
 )

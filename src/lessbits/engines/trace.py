@@ -13,6 +13,7 @@ from lessbits.errors import InputError, check_name
 from lessbits.plain import write_whole
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import pandas
 
 FORMAT = "lessbits-trace-1"
@@ -101,6 +102,33 @@ class Trace:
         import pandas
 
         return pandas.DataFrame(dict(self.columns))
+
+    def plot(
+        self,
+        against: str = "iteration",
+        show: str = "error",
+        axis: "matplotlib.axes.Axes | None" = None,
+        **style: Any,
+    ) -> "matplotlib.axes.Axes":
+        """Draw one column against another on a matplotlib axis, the current one by default, and return it.
+
+        `style` goes to matplotlib: `label`, `color`, `linestyle`, …
+
+        >>> import lessbits, matplotlib
+        >>> matplotlib.use("Agg")
+        >>> problem, network = lessbits.Consensus.random(nodes=8, dim=5), lessbits.make_network("ring", nodes=8)
+        >>> method = lessbits.primal_dual(problem, network, "dit-4", stepsizes="practical")
+        >>> axis = lessbits.simulate(problem, network, method, iterations=50).plot("bits_per_link", label="dit-4")
+        >>> axis.get_xlabel(), axis.get_ylabel(), axis.get_yscale()
+        ('bits per link', 'error', 'log')
+        """
+        import matplotlib.pyplot as plt
+
+        axis = plt.gca() if axis is None else axis
+        height = np.where(self[show] > 0, self[show], np.nan)  # what is zero or below has no place on a log axis
+        axis.semilogy(self[against], height, **style)
+        axis.set(xlabel=against.replace("_", " "), ylabel=show.replace("_", " "))
+        return axis
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one safetensors file, complete or not at all."""
