@@ -7,7 +7,7 @@ Elsewhere than on a CPU each level of a tree is a launch, so there the compiler 
 gives the same bits there too, other numbers of rows perhaps others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -42,13 +42,23 @@ def sum_pairwise(array: jax.Array, axis: int = -1) -> jax.Array:
 
 def squared_norms(vectors: jax.Array) -> jax.Array:
     """Squared 2-norm of each row."""
+    return _squares(lambda start, end: vectors[..., start:end], vectors.shape[-1])
+
+
+def squared_distances(vectors: jax.Array, point: jax.Array) -> jax.Array:
+    """Squared distance of each row from a point, or from the same row of others; no difference is written down."""
+    return _squares(lambda start, end: vectors[..., start:end] - point[..., start:end], vectors.shape[-1])
+
+
+def _squares(part: Callable[[int, int], jax.Array], length: int) -> jax.Array:
+    """Sum the squares of coordinates, which `part` returns from one to before another."""
     if not on_cpu():
-        return jnp.sum(vectors * vectors, axis=-1)
-    length = vectors.shape[-1] // FOLDED
+        return jnp.sum(part(0, length) ** 2, axis=-1)
+    fold = length // FOLDED
     # Eight parts of a row are added up in one sweep. A tree from the start has XLA write down all squares first.
-    parts = [vectors[..., part * length : (part + 1) * length] for part in range(FOLDED if length else 0)]
-    sums = [add_pairwise([separate(part * part) for part in parts])] if parts else []
-    rest = vectors[..., FOLDED * length :]
+    parts = [part(number * fold, (number + 1) * fold) for number in range(FOLDED if fold else 0)]
+    sums = [add_pairwise([separate(each * each) for each in parts])] if parts else []
+    rest = part(FOLDED * fold, length)
     return sum_pairwise(jnp.concatenate([*sums, separate(rest * rest)], axis=-1))
 
 

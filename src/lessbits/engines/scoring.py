@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.pytrees import computed_once, put, pytree
-from lessbits.summation import add_slices, separate, squared_norms, sum_pairwise
+from lessbits.summation import add_slices, separate, squared_distances, squared_norms, sum_pairwise
 
 METRICS = ("error", "consensus", "suboptimality")
 
@@ -66,8 +66,8 @@ def mean_point(x: jax.Array) -> jax.Array:
 def join_scores(x: jax.Array, mean: jax.Array, losses: jax.Array, target: Target) -> dict[str, jax.Array]:
     """Score all nodes' iterates, given f_i(x̄) of each."""
     return {
-        "error": _mean(squared_norms(x - target.solution)),
-        "consensus": _mean(squared_norms(x - mean)),
+        "error": _mean(squared_distances(x, target.solution)),
+        "consensus": _mean(squared_distances(x, mean)),
         "suboptimality": _mean(losses) - target.optimum,
     }
 

@@ -8,7 +8,7 @@ from lessbits.errors import InputError
 from lessbits.problems.base import Problem
 from lessbits.problems.reference import Team
 from lessbits.pytrees import put, pytree
-from lessbits.summation import squared_norms
+from lessbits.summation import squared_distances
 
 
 @pytree
@@ -65,7 +65,7 @@ class Consensus(Problem):
 
     def losses(self, x: jax.Array) -> jax.Array:
         """½‖x_i - c_i‖²."""
-        return 0.5 * squared_norms(x - self.vectors)
+        return 0.5 * squared_distances(x, self.vectors)
 
     def hessian(self, x: jax.Array) -> jax.Array:
         """The identity."""
