@@ -17,6 +17,7 @@ def as_if_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have programs made for a GPU, and forget them afterwards."""
     jax.clear_caches()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr("lessbits.engines.arena.UNROLLED", 2)  # a CPU takes minutes to compile ten iterations in a row
     yield
     jax.clear_caches()
 

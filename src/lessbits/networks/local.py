@@ -12,7 +12,7 @@ from lessbits.networks.network import Network
 from lessbits.pytrees import on_cpu, put, pytree
 from lessbits.summation import Sum, add_pairwise, add_slices, separate
 
-BLOCK = 16  # links a node whose gathers are written out, for XLA to fuse into one loop; more of them in several rounds
+BLOCK = 8  # links a node whose gathers are written out, for XLA to fuse into one loop; more of them in several rounds
 
 
 class Slot(NamedTuple):
