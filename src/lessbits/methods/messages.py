@@ -157,7 +157,11 @@ class BroadcastMessages(Messages):
         """Quantize v_i - h_i once."""
         difference = memory.difference(vectors)
         draw = message_draws(step, local.nodes, per_link=False)
-        return (Message(self.quantizer.quantize(difference, self.quantizer.measure(difference), draw), per_link=False),)
+        if memory.lost is None:
+            measure = self.quantizer.measure_difference(vectors, memory.h)
+        else:
+            measure = self.quantizer.measure(difference)
+        return (Message(self.quantizer.quantize(difference, measure, draw), per_link=False),)
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:
         """g_i + Σ_j w_ij (q_i - q_j)."""

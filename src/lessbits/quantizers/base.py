@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
-from lessbits.summation import squared_norms
+from lessbits.summation import squared_distances, squared_norms
 
 SCALE_SLACK = 2.0**-7  # scales travel as the first 16 bits of a float32, rounded up: by less than this share
 FLOAT_BITS = 32  # the paper's b, for nominal bit counts
@@ -40,6 +40,10 @@ class Compressor(ABC):
     def measure(self, vectors: jax.Array) -> Any:
         """Return what `quantize` needs to know of each vector besides its coordinates."""
         return ()
+
+    def measure_difference(self, vectors: jax.Array, origin: jax.Array) -> Any:
+        """Return `measure(vectors - origin)`; where that can be had without writing the difference down, override."""
+        return self.measure(vectors - origin)
 
     @abstractmethod
     def quantize(self, vectors: jax.Array, measure: Any, draws: Draws) -> Payload:
@@ -102,6 +106,13 @@ def short_scale(norms: jax.Array) -> jax.Array:
     short = lax.bitcast_convert_type((words + jnp.uint32(0xFFFF)) & jnp.uint32(0xFFFF0000), jnp.float32)
     short = jnp.where(jnp.isnan(raised), jnp.float32(jnp.nan), short)
     return jnp.where(norms < SMALLEST_SCALE, 0, short).astype(norms.dtype)
+
+
+def distances(vectors: jax.Array, origin: jax.Array) -> jax.Array:
+    """`norms(vectors - origin)`, the same bits."""
+    if vectors.dtype != jnp.float64:
+        return norms(vectors - origin)
+    return jnp.sqrt(squared_distances(vectors, origin))
 
 
 def norms(vectors: jax.Array) -> jax.Array:

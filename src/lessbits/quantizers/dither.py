@@ -9,7 +9,7 @@ from jax import lax
 
 from lessbits.errors import InputError
 from lessbits.pytrees import pytree, static
-from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Quantizer, norms, short_scale
+from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Quantizer, distances, norms, short_scale
 from lessbits.randomness import Draws
 
 MOST_LEVELS = 2**23 - 1  # float32 holds every level exactly
@@ -100,6 +100,10 @@ class Dither(Quantizer):
     def measure(self, vectors: jax.Array) -> jax.Array:
         """The norm of each vector, as it travels."""
         return short_scale(norms(vectors))
+
+    def measure_difference(self, vectors: jax.Array, origin: jax.Array) -> jax.Array:
+        """The distance of each vector from its origin, as it travels."""
+        return short_scale(distances(vectors, origin))
 
     def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> DitherPayload:
         """Round s·x/‖x‖ at random to an integer."""

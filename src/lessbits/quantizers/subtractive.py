@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 
 from lessbits.pytrees import pytree, static
-from lessbits.quantizers.base import SCALE_SLACK, Quantizer, norms, short_scale
+from lessbits.quantizers.base import SCALE_SLACK, Quantizer, distances, norms, short_scale
 from lessbits.quantizers.dither import Dither, level_unit, round_to_levels
 from lessbits.randomness import Draws
 
@@ -51,6 +51,10 @@ class SubtractiveDither(Quantizer):
     def measure(self, vectors: jax.Array) -> jax.Array:
         """The norm of each vector, as it travels."""
         return short_scale(norms(vectors))
+
+    def measure_difference(self, vectors: jax.Array, origin: jax.Array) -> jax.Array:
+        """The distance of each vector from its origin, as it travels."""
+        return short_scale(distances(vectors, origin))
 
     def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> SubtractivePayload:
         """Round s·x/‖x‖ + ξ down."""
