@@ -65,15 +65,15 @@ def mean_point(x: jax.Array) -> jax.Array:
 
 def join_scores(x: jax.Array, mean: jax.Array, losses: jax.Array, target: Target) -> dict[str, jax.Array]:
     """Score all nodes' iterates, given f_i(x̄) of each."""
-    return {
-        "error": _mean(squared_distances(x, target.solution)),
-        "consensus": _mean(squared_distances(x, mean)),
-        "suboptimality": _mean(losses) - target.optimum,
-    }
+    # In one array, to be added up together.
+    of_nodes = jnp.stack([squared_distances(x, target.solution), squared_distances(x, mean), losses])
+    error, consensus, loss = _mean(of_nodes)
+    return {"error": error, "consensus": consensus, "suboptimality": loss - target.optimum}
 
 
 def _mean(values: jax.Array) -> jax.Array:
-    return separate(sum_pairwise(values) / values.shape[0])
+    """Of the last axis."""
+    return separate(sum_pairwise(values) / values.shape[-1])
 
 
 @pytree
