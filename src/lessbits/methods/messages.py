@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from lessbits.methods.base import Message, Outbox
 from lessbits.networks.local import LocalNetwork, Slot
-from lessbits.pytrees import pytree, take_rows
+from lessbits.pytrees import on_cpu, pytree, take_rows
 from lessbits.quantizers.base import Compressor
 from lessbits.randomness import Step, message_draws
 from lessbits.summation import Sum, separate
@@ -242,9 +242,12 @@ def one_for_all(quantizer: Compressor, alpha: float) -> Messages:
 def _disagreement(g: jax.Array, alpha: float, noisy: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return g + noisy and the new g, which moves by α times what the dual step sees: no second sum.
 
-    The first comes from the second, so that the old g has one reader and its place is written over, without a copy.
+    On a CPU the first comes from the second, so that the old g has one reader and its place is written over, without a
+    copy; a GPU does all in one loop anyway.
     """
     moved = g + alpha * noisy
+    if not on_cpu():
+        return g + noisy, moved
     return moved + (1 - alpha) * noisy, moved
 
 
