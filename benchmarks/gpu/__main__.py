@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "speed"))
 
 from consensus import make
 from size import STEADY
-from timing import compare, copy_bandwidth, our_run, run_sections
+from timing import compare, copy_run, our_run, run_sections
 
 from lessbits import Consensus, make_network
 from lessbits.engines.sweep import Budget, sweep
@@ -78,7 +78,7 @@ def lanes(told):
 def large(told):
     """Bandwidth: consensus, ring of 1000 nodes, d = 300 000, float32, dit-5, broadcast, metrics every 50 iterations"""
     jax.config.update("jax_enable_x64", False)
-    bandwidth = copy_bandwidth(4096)
+    bandwidth = 1 / compare({"copy": copy_run(4096)})["copy"]
     nodes, dim = 1000, 300_000
     network = make_network("ring", nodes)
     problem = Consensus.make(jax.random.normal(jax.random.key(0), (nodes, dim)))

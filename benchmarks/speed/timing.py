@@ -66,8 +66,11 @@ def machine():
     return f"{name}, {os.cpu_count()} cores; JAX {jax.__version__} on {devices}; NumPy {np.__version__}"
 
 
-def copy_bandwidth(megabytes=512, rounds=9):
-    """Bytes a second that a compiled loop reads and writes, in place and with all cores: no fresh pages are touched."""
+def copy_run(megabytes=512):
+    """Return a function that gives the seconds a byte of a compiled loop that reads and writes.
+
+    In place and with all cores: no fresh pages are touched.
+    """
     held = [jax.numpy.ones(megabytes * 2**20 // 4, jax.numpy.float32)]
     add = jax.jit(lambda x: jax.lax.fori_loop(0, COPIES, lambda _, x: x + 1, x), donate_argnums=0)
 
@@ -75,7 +78,7 @@ def copy_bandwidth(megabytes=512, rounds=9):
         held[0] = add(held[0]).block_until_ready()
 
     step()
-    return 2 * COPIES * held[0].nbytes / compare({"copy": timed(step)}, rounds)["copy"]
+    return timed(step, 2 * COPIES * held[0].nbytes)
 
 
 def exponent(sizes, seconds):
