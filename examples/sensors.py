@@ -1,0 +1,40 @@
+"""Sensors agree on an average over radio links that may carry only so many bits.
+
+Thirty sensors in a field hear those nearby. Each has measured 20 quantities with some noise; the mean of all is what
+they want. A battery allows 4 kbit on each link: how close do they get, by what they send?
+"""
+
+import argparse
+
+import jax
+import networkx
+import numpy as np
+
+import lessbits
+
+jax.config.update("jax_enable_x64", True)
+
+BUDGET = 4000  # bits a link
+
+
+def main(quick: bool) -> None:
+    """Spend the budget with each kind of message, and print what error is left."""
+    sensors, quantities = (12, 10) if quick else (30, 20)
+    field = networkx.random_geometric_graph(sensors, 0.6 if quick else 0.35, seed=4)
+    network = lessbits.make_network(field)
+    truth = np.random.default_rng(0).normal(size=quantities)
+    measured = truth + np.random.default_rng(1).normal(size=(sensors, quantities))
+    problem = lessbits.Consensus.make(measured)
+    print(f"{sensors} sensors, {network.edges} edges, {BUDGET} bits for each link")
+    for name, quantizer in (("primal-dual", "exact"), ("primal-dual", "dit-4"), ("lead", "dit-4"), ("tree", "grid:10")):
+        method = lessbits.make_method(name, problem, network, quantizer, stepsizes="practical")
+        trace = lessbits.simulate(problem, network, method, iterations=400, until=1e-20, record_every=1)
+        within = trace["wire_bits_per_link"] <= BUDGET
+        error = float(trace["error"][within][-1])
+        print(f"{name:>12} {quantizer:>8}: error {error:8.1e} after {within.sum() - 1:3d} exchanges")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer sensors")
+    main(parser.parse_args().quick)

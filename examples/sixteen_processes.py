@@ -1,0 +1,33 @@
+"""Sixteen MPI processes on this machine: the same method, with real bytes between them.
+
+Starts `lessbits run --engine mpi` and then the simulator with the same settings, and holds the two against each other:
+error and bits are the same to the last digit.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+
+
+def run(*more: str) -> dict:
+    """Run the command, and return its JSON."""
+    settings = ("--nodes", "16", "--dim", "50", "--network", "hypercube", "--quantizer", "dit-4")
+    sizes = ("--messages", "broadcast", "--theta", "0.8", "--eta", "0.5", "--until", "1e-4")
+    told = [sys.executable, "-m", "lessbits", "run", *settings, *sizes, *more, "--json", "-", "--quiet"]
+    return json.loads(subprocess.run(told, check=True, capture_output=True, text=True).stdout)
+
+
+def main(ranks: int) -> None:
+    """Run on processes and in the simulator."""
+    real, simulated = run("--engine", "mpi", "--ranks", str(ranks)), run("--encode")
+    print(f"{ranks} processes: {real['message']}, {real['bytes_between_ranks']:,} bytes went between them")
+    for name in ("error", "wire_bits_per_link"):
+        same = "the same" if real[name] == simulated[name] else f"the simulator's is {simulated[name]:.6g}"
+        print(f"{name:>20}: {real[name]:.6g}, {same}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="four processes")
+    main(4 if parser.parse_args().quick else 16)

@@ -1,0 +1,64 @@
+"""The examples run, in quick form, and find what they say."""
+
+import importlib.util
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Return a function that runs an example and returns what it printed."""
+
+    def run(name: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, "--quick"])
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_sensors(printed) -> None:
+    errors = [float(error) for error in re.findall(r"error +(\S+)", printed("sensors"))]
+    assert len(errors) == 4
+    assert errors == sorted(errors, reverse=True)  # each sends better than the one before
+    assert errors[0] > 1e-3 > 1e-6 > errors[1]
+
+
+def test_hospitals(printed) -> None:
+    text = printed("hospitals")
+    pooled, *ours = (float(share) for share in re.findall(r"accuracy (\S+)%", text))
+    assert pooled > 95
+    assert len(ours) == 2
+    assert all(abs(share - pooled) < 1 for share in ours)
+    for bits, floats in re.findall(r"(\d+) kbit a link \(floats in as many exchanges: (\d+)", text):
+        assert 3 * int(bits) < int(floats)
+
+
+def test_custom_loss(printed) -> None:
+    text = printed("custom_loss")
+    robust, squares = re.search(r"robust (\S+), least squares (\S+)", text).groups()
+    assert "reached error" in text
+    assert 5 * float(robust) < float(squares)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_torch_gradient(printed) -> None:
+    assert "reached error" in printed("torch_gradient")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
+def test_sixteen_processes(printed) -> None:
+    assert printed("sixteen_processes").count(", the same") == 2
+
+
+def test_every_example_is_tested_and_listed() -> None:
+    names = {path.stem for path in FOLDER.glob("*.py")}
+    assert names == {name.removeprefix("test_") for name in globals() if name.removeprefix("test_") in names}
+    listed = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{name}.py`" in listed for name in names)
