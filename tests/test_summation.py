@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lessbits.summation import add_pairwise, squared_norms, sum_pairwise
+from lessbits.quantizers.base import distances, norms
+from lessbits.summation import add_pairwise, squared_distances, squared_norms, sum_pairwise
 
 
 def numbers(*shape: int, dtype=np.float64) -> np.ndarray:
@@ -106,3 +107,19 @@ def test_bits_do_not_depend_on_the_number_of_rows_when_terms_are_added() -> None
     everyone = np.asarray(jax.jit(add_pairwise)(terms))
     for rows in (slice(0, 1), slice(10, 13)):
         assert np.array_equal(jax.jit(add_pairwise)([term[rows] for term in terms]), everyone[rows])
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 33, 250])
+def test_squared_distances_are_the_norms_of_differences_bit_for_bit(length: int) -> None:
+    vectors, others = numbers(5, length), numbers(6, length)[:5]
+    found = jax.jit(squared_distances)(vectors, others)
+    assert np.array_equal(found, jax.jit(lambda x, y: squared_norms(x - y))(vectors, others))
+    assert np.array_equal(jax.jit(squared_distances)(vectors, others[0]), squared_norms(vectors - others[0]))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (3, 1), (2, 250)])
+@pytest.mark.parametrize("size", [1e-30, 1e-20, 1e-6, 1.0, 1e6, 1e20, 1e30])
+def test_norms_are_right_in_float32_where_squares_leave_the_range(shape: tuple[int, int], size: float) -> None:
+    vectors = jnp.full(shape, size / math.sqrt(shape[1]), jnp.float32)
+    for function in (norms, jax.jit(norms), jax.jit(lambda x: distances(x, jnp.zeros_like(x)))):
+        np.testing.assert_allclose(function(vectors), size, rtol=1e-5)

@@ -2,8 +2,8 @@
 
     python benchmarks/gpu [SECTION …] [--out FOLDER]
 
-Writes FOLDER/gpu.json and FOLDER/gpu.md. The package has no code of its own for GPUs: this runs what `make bench` runs,
-in sizes that a GPU is for. Compiling is apart.
+Writes FOLDER/gpu.json and FOLDER/gpu.md. This runs what `make bench` runs, in sizes that a GPU is for. Compiling is
+apart.
 """
 
 import math

@@ -37,10 +37,11 @@ def plain_run(problem, network, name, iterations, record_every=10):
     """The same in plain NumPy."""
     vectors = np.asarray(problem.vectors)
     solution, start = vectors.mean(axis=0), np.zeros_like(vectors)
+    step = plain.make_step(network, name)
 
     def run():
         clock = time.perf_counter()
-        plain.run(lambda x: x - vectors, start, solution, network, name, iterations, record_every)
+        plain.run(step, lambda x: x - vectors, start, solution, iterations, record_every)
         return (time.perf_counter() - clock) / iterations
 
     return run
@@ -79,7 +80,7 @@ def networks(told):
         runs = {}
         for name in METHODS:
             runs[name] = our_run(problem, network, make(problem, network, name), count)
-            runs[f"{name}, NumPy"] = plain_run(problem, network, name, max(10, count // 20))
+            runs[f"{name}, NumPy"] = plain_run(problem, network, name, max(100, count // 20))
         found = compare(runs, rounds=5)
         row = {"network": shown, "links": network.links}
         for name in METHODS:

@@ -38,9 +38,13 @@ class Dithering:
         return rounded
 
 
-def run(problem_gradient, start, solution, network, method, iterations, record_every, levels=16):
+def make_step(network, method, levels=16):
+    """What a method does in an iteration."""
+    return METHODS[method](PlainNetwork(network), Dithering(levels))
+
+
+def run(step, problem_gradient, start, solution, iterations, record_every):
     """Run, with the error every `record_every` iterations; returns the errors."""
-    step = METHODS[method](PlainNetwork(network), Dithering(levels))
     state, errors = step.begin(start), []
     for iteration in range(iterations):
         state = step(state, problem_gradient)

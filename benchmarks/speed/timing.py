@@ -103,14 +103,17 @@ def run_sections(name, folder, purpose, sections, options=None):
     told.out.mkdir(parents=True, exist_ok=True)
     kept = told.out / f"{name}.json"
     found = json.loads(kept.read_text()) if kept.exists() else {}
-    found["machine"] = machine()
     for title in told.sections or known:
         print(f"## {known[title].__doc__}", flush=True)
-        found[title] = known[title](told)
-        print(table(found[title]), flush=True)
+        found[title] = {"machine": machine(), "rows": known[title](told)}
+        print(table(found[title]["rows"]), flush=True)
         kept.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-        texts = [f"## {known[done].__doc__}\n\n{table(found[done])}" for done in known if done in found]
-        (told.out / f"{name}.md").write_text(f"{found['machine']}\n\n" + "\n".join(texts))
+        texts = [
+            f"## {known[done].__doc__}\n\n{table(found[done]['rows'])}\n{found[done]['machine']}\n"
+            for done in known
+            if done in found
+        ]
+        (told.out / f"{name}.md").write_text("\n".join(texts))
 
 
 def table(rows):

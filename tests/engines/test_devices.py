@@ -39,7 +39,7 @@ def test_eight_devices_are_one_bit_for_bit():
 
 
 def test_small_problems_stay_on_one_device(monkeypatch):
-    monkeypatch.setattr("jax.devices", lambda: list(range(8)))
+    monkeypatch.setattr("jax.local_devices", lambda: list(range(8)))
     assert choose_devices(None, nodes=100, dim=250) == 1
     assert choose_devices(None, nodes=1000, dim=300_000) == 8
     assert choose_devices(None, nodes=1001, dim=300_000) == 7  # nodes are dealt equally
@@ -50,6 +50,6 @@ def test_devices_that_cannot_be_are_refused(monkeypatch):
     method = make_method("primal-dual", problem, network, "exact", theta=0.1, eta=0.5)
     with pytest.raises(InputError, match="devices is 100, but there are"):
         simulate(problem, network, method, 5, devices=100)
-    monkeypatch.setattr("jax.devices", lambda: list(range(8)))
+    monkeypatch.setattr("jax.local_devices", lambda: list(range(8)))
     with pytest.raises(InputError, match="10 nodes cannot be dealt to them equally"):
         choose_devices(4, nodes=10, dim=3)

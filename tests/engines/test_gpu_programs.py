@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from lessbits import Consensus, make_method, make_network, simulate
+from lessbits.engines.arena import Arena
 from lessbits.engines.sweep import Budget, sweep
 
 SIZES = {"theta": 0.02, "eta": 0.5, "alpha": 0.3}
@@ -42,6 +44,46 @@ def test_programs_for_a_gpu_give_the_same_results(request: pytest.FixtureRequest
     for name, column in results(precision).items():
         # Norms that differ in the last digit may round to another scale, and a level changes: not so in float64.
         np.testing.assert_allclose(column, expected[name], rtol=1e-9 if precision == 64 else 0.2, err_msg=name)
+
+
+def exact_errors() -> np.ndarray:
+    """A run without noise, in float32, to where rounding begins to show."""
+    with jax.enable_x64(False):
+        problem, network = Consensus.random(40, 30), make_network("star", 40)
+        method = make_method("primal-dual", problem, network, "exact", theta=0.5, eta=0.5)
+        return simulate(problem, network, method, 30, record_every=10)["error"]
+
+
+def test_sums_for_a_gpu_are_right_in_float32(request: pytest.FixtureRequest) -> None:
+    expected = exact_errors()
+    request.getfixturevalue("as_if_gpu")
+    np.testing.assert_allclose(exact_errors(), expected, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("as_if_gpu")
+@pytest.mark.parametrize(("iterations", "programs"), [(100, 1), (107, 2), (7, 1)])
+def test_everything_is_compiled_before_the_clock_runs(iterations: int, programs: int) -> None:
+    problem, network = Consensus.random(12, 6), make_network("ring", 12)
+    method = make_method("primal-dual", problem, network, "dit-4", messages="independent", **SIZES)
+    arena = Arena.of(problem, network, method, iterations, 0, None, 10)
+    assert len(arena.programs(0)) == programs
+    strides = {arena.stride for arena in arena.programs(0)}
+    met, at = set(), 0
+    while at < iterations:
+        fitted = arena.fit(at)
+        met.add(fitted.stride)
+        at = int(fitted.end_of_record(jnp.int32(at)))
+    assert met == strides
+
+
+@pytest.mark.usefixtures("as_if_gpu")
+def test_a_run_for_a_gpu_stops_at_its_target() -> None:
+    problem, network = Consensus.random(12, 6), make_network("ring", 12)
+    method = make_method("primal-dual", problem, network, "dit-4", messages="independent", **SIZES)
+    trace = simulate(problem, network, method, 5003, until=1e-3, record_every=10)
+    assert trace.converged
+    assert trace["iteration"][-1] % 10 == 0
+    assert trace["error"][-1] <= 1e-3 < trace["error"][-2]
 
 
 @pytest.mark.usefixtures("as_if_gpu")

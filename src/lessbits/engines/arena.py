@@ -116,6 +116,13 @@ class Arena:
         whole = iteration % every == 0 and left >= every
         return replace(self, stride=every if whole and not on_cpu() else None)
 
+    def programs(self, iteration: int) -> list["Arena"]:
+        """Return what `fit` will return from this iteration on, once each."""
+        every, end = int(self.record_every), int(self.iterations)
+        last = end - end % every if end % every else iteration  # where the last, shorter record begins
+        fitted = {arena.stride: arena for arena in map(self.fit, (iteration, -(-iteration // every) * every, last))}
+        return list(fitted.values())
+
     def end_of_record(self, iteration: jax.Array) -> jax.Array:
         """Return the iteration that the record which begins here ends at."""
         if self.stride is not None:
@@ -141,9 +148,12 @@ class Arena:
         if self.stride is None:
             state, tally = lax.fori_loop(first, end, iterate, (state, nothing))
         else:
-            unroll = next(count for count in range(UNROLLED, 0, -1) if self.stride % count == 0)
             state, tally = lax.fori_loop(
-                0, self.stride, lambda number, carry: iterate(first + number, carry), (state, nothing), unroll=unroll
+                0,
+                self.stride,
+                lambda number, carry: iterate(first + number, carry),
+                (state, nothing),
+                unroll=min(UNROLLED, self.stride),
             )
         return state, Spent(tally.counts[:2], tally.counts[2:], self._add_up(tally.lengths))
 

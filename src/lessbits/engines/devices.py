@@ -1,7 +1,8 @@
 """Several devices for one simulation: the nodes, and with them all rows of nodes and links, are dealt to them.
 
 JAX's own sharding does it: each array is cut along its first axis, XLA finds out which rows a device needs of the
-others, and no method knows of it. Every sum has its order written out, so results are those of one device, bit for bit.
+others, and no method knows of it. On CPUs sums have their order written out, so results are those of one device, bit
+for bit. These are the devices of one host: for several hosts there is the MPI engine.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ ENOUGH = 2**20  # numbers of one vector a node that a device should have: less i
 
 def choose_devices(devices: int | None, nodes: int, dim: int) -> int:
     """Return how many devices share the nodes: as many as told, or as pay, of which the nodes are a multiple."""
-    there = len(jax.devices())
+    there = len(jax.local_devices())
     if devices is None:
         devices = min(there, max(1, nodes * dim // ENOUGH))
         return next(count for count in range(devices, 0, -1) if nodes % count == 0)
@@ -32,7 +33,7 @@ def deal(tree: Any, devices: int, rows: tuple[int, ...]) -> Any:
     """Cut each array that has one of these numbers of rows; every device holds the others whole."""
     if devices == 1:
         return tree
-    mesh = Mesh(np.asarray(jax.devices()[:devices]), ("nodes",))
+    mesh = Mesh(np.asarray(jax.local_devices()[:devices]), ("nodes",))
     dealt, whole = NamedSharding(mesh, PartitionSpec("nodes")), NamedSharding(mesh, PartitionSpec())
 
     def put(leaf: Any) -> Any:

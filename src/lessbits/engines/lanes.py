@@ -27,6 +27,7 @@ class Flight(NamedTuple):
     work: jax.Array
     sent: jax.Array  # [records, lanes, messages]
     bytes: jax.Array  # of bodies whose length varies, likewise
+    done: jax.Array  # [lanes], those that have reached the goal or diverged
 
 
 def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
@@ -43,7 +44,7 @@ def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
 
 @partial(jax.jit, static_argnames=("goal",), donate_argnames=("flight",))
 def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Array, goal: str) -> Flight:
-    """Run up to `most` records of `record_every` iterations each, until the arena's iterations are done."""
+    """Run up to `most` records of `record_every` iterations each, until all lanes are done, or all iterations."""
     lanes = next(iter(sizes.values())).shape[0]
 
     def of(own: dict[str, jax.Array]) -> Arena:
@@ -56,6 +57,7 @@ def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Arr
         )
         metrics = _each(arena.score, lanes)(state)
         at = flight.records
+        reached, lost = metrics[goal] <= arena.until, ~(metrics["error"] <= arena.ceiling)  # NaN too
         return Flight(
             state,
             end,
@@ -65,10 +67,15 @@ def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Arr
             flight.work.at[at].set(spent.work[:, 0]),
             flight.sent.at[at].set(spent.sent),
             flight.bytes.at[at].set(spent.bytes.value),
+            flight.done | reached | lost,
         )
 
     flight = flight._replace(records=jnp.int32(0))
-    return lax.while_loop(lambda now: (now.records < most) & arena.goes_on(now.iteration), record, flight)
+
+    def goes_on(now: Flight) -> jax.Array:
+        return (now.records < most) & arena.goes_on(now.iteration) & ~jnp.all(now.done)
+
+    return lax.while_loop(goes_on, record, flight)
 
 
 @jax.jit
@@ -98,4 +105,5 @@ def empty_flight(state: State, iteration: jax.Array, lanes: int, messages: int, 
         work=empty(jnp.int32),
         sent=empty(jnp.int32, messages),
         bytes=empty(jnp.float32, messages),
+        done=put(np.zeros(lanes), np.bool_),
     )

@@ -1,9 +1,9 @@
 """Many runs of one method at once, that differ in step sizes alone: the engine of tuning.
 
-On a GPU, runs are lanes of one compiled program (`vmap`), in batches that fit memory. On a CPU batching does not pay:
-each run is a batch of its own, and as many as there are cores, and memory for, run side by side. All lanes of a batch
-are at the same iteration with the same seed, so they share their random numbers and option D's coins. Lanes that are
-done, have diverged or can no longer win leave: when half of a batch has left, the rest moves together.
+On a GPU, runs are lanes of one compiled program (`vmap`), in batches that fit memory. On a CPU batching gains no more
+than noise: each run is a batch of its own, and as many as there are cores, and memory for, run side by side. All lanes
+of a batch are at the same iteration with the same seed, so they share their random numbers and option D's coins. Lanes
+that are done, have diverged or can no longer win leave: when half of a batch has left, the rest moves together.
 """
 
 import os

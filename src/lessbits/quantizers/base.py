@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
-from lessbits.summation import squared_distances, squared_norms
+from lessbits.summation import separate, squared_distances, squared_norms
 
 SCALE_SLACK = 2.0**-7  # scales travel as the first 16 bits of a float32, rounded up: by less than this share
 FLOAT_BITS = 32  # the paper's b, for nominal bit counts
@@ -120,5 +120,6 @@ def norms(vectors: jax.Array) -> jax.Array:
     if vectors.dtype == jnp.float64:
         return jnp.sqrt(squared_norms(vectors))
     units = (2.0**50, 1.0, 2.0**-50)
-    large, medium, small = (unit * jnp.sqrt(squared_norms(vectors * (1 / unit))) for unit in units)
+    # Apart from the squares: of (c·v)² for one number v a compiler makes c²·v², which leaves the range.
+    large, medium, small = (unit * jnp.sqrt(squared_norms(separate(vectors * (1 / unit)))) for unit in units)
     return jnp.where(large > 2.0**50, large, jnp.where(medium > 2.0**-20, medium, small))
