@@ -364,7 +364,7 @@ def test_the_examples_in_the_help_can_be_typed(command, line):
     context = command.make_context(name, arguments)
     given = {name: value for name, value in context.params.items() if name in Settings.model_fields}
     Settings.read(given)
-    assert any(value is not None for value in given.values())
+    assert not given or any(value is not None for value in given.values())  # some commands have no settings
 
 
 # The demo.
