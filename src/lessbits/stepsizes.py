@@ -166,6 +166,8 @@ def promised(
     """Return practical step sizes and their rate, for noise as Gaussian vectors have it and some to spare."""
     setting = theory_setting(problem, network, quantizer, option, "independent", batch_size)
     typical = setting._replace(omega=NOISE_MARGIN * quantizer.typical_omega(problem.dim))
+    if option != "A":  # whose dual gradients need every node's loss to be strongly convex
+        typical = typical._replace(convexity=problem.typical_convexity)
     return practical_step_sizes(option, typical, messages, corrected, given, refine)
 
 

@@ -14,12 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.arrays import first_line, load_arrays, write_arrays
 from lessbits.codecs.base import Codec
 from lessbits.errors import InputError
 from lessbits.fingerprint import fingerprint
 from lessbits.methods.base import Method
 from lessbits.networks import Network
-from lessbits.plain import plain, write_whole
+from lessbits.plain import plain
 from lessbits.problems.base import Problem
 
 FORMAT = "lessbits-checkpoint-1"
@@ -76,10 +77,8 @@ class Checkpoints:
 
     def write(self, saved: Saved) -> None:
         """Write one and remove those before the last two; what cannot be written is said, and nothing is lost."""
-        from safetensors.numpy import save
-
         arrays = {
-            f"{group}.{name}": np.ascontiguousarray(array)
+            f"{group}.{name}": np.asarray(array)
             for group in ("state", "records", "since")
             for name, array in getattr(saved, group).items()
         }
@@ -88,7 +87,7 @@ class Checkpoints:
         metadata = {"format": FORMAT, "facts": text, "checksum": _checksum(arrays, text)}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path(saved.iteration), save(arrays, metadata))
+            write_arrays(self.path(saved.iteration), arrays, metadata)
         except OSError as error:
             print(
                 f"lessbits: the checkpoint of iteration {saved.iteration} could not be written "
@@ -149,22 +148,17 @@ class Checkpoints:
 
 def read_checkpoint(path: Path) -> Saved:
     """Read a checkpoint and check that it is as it was written."""
-    from safetensors import SafetensorError, safe_open
-
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        arrays, metadata = load_arrays(path)
         if metadata.get("format") != FORMAT:
             raise InputError(f"{path} is no checkpoint of this version: its format is {metadata.get('format')!r}")
         if metadata["checksum"] != _checksum(arrays, metadata["facts"]):
             raise InputError(f"{path} is damaged: its checksum does not fit")
         facts = json.loads(metadata["facts"])
-    except (SafetensorError, OSError, LookupError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path} is damaged: {reason}") from None
+    except InputError:
+        raise
+    except (OSError, LookupError, ValueError) as error:
+        raise InputError(f"{path} is damaged: {first_line(error)}") from None
     groups: dict[str, dict[str, np.ndarray]] = {"state": {}, "records": {}, "since": {}}
     for name, array in arrays.items():
         group, _, rest = name.partition(".")

@@ -67,6 +67,11 @@ class Spread(Problem):
         return self._extreme(self._known.convexity, np.min)
 
     @agreed
+    def typical_convexity(self) -> float:
+        """As if all nodes were here."""
+        return self.convexity if self.convexity > 0 else self.here.mean_curvature(self.solution, self.transport)
+
+    @agreed
     def _single(self) -> float:
         return self._extreme(self._known.sample_smoothness(1), np.max)
 

@@ -4,13 +4,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lessbits.arrays import read_arrays, write_arrays
 from lessbits.errors import InputError, check_name
-from lessbits.plain import write_whole
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -132,8 +131,15 @@ class Trace:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one safetensors file, complete or not at all."""
-        from safetensors.numpy import save
+        write_arrays(path, *self.packed())
 
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Trace":
+        """Read what `save` wrote."""
+        return read_arrays(path, "trace", cls.unpacked)
+
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+        """Return arrays and texts that hold everything."""
         ending = {
             "converged": self.converged,
             "diverged": self.diverged,
@@ -142,29 +148,15 @@ class Trace:
             "settings": dict(self.settings),
             "provenance": dict(self.provenance),
         }
-        arrays = {f"column.{name}": np.ascontiguousarray(column) for name, column in self.columns.items()}
+        arrays = {f"column.{name}": column for name, column in self.columns.items()}
         # safetensors sorts its arrays: the order of the columns is kept apart.
-        metadata = {"format": FORMAT, "columns": json.dumps(list(self.columns)), "ending": json.dumps(ending)}
-        content = save({**arrays, "x": np.ascontiguousarray(self.x)}, metadata)
-        write_whole(Path(path), content)
+        texts = {"format": FORMAT, "columns": json.dumps(list(self.columns)), "ending": json.dumps(ending)}
+        return {**arrays, "x": self.x}, texts
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> "Trace":
-        """Read what `save` wrote."""
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(path, framework="numpy") as file:
-                metadata = file.metadata() or {}
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
-            if metadata.get("format") != FORMAT:
-                raise InputError(
-                    f"{path} is no trace of this version: its format is {metadata.get('format')!r}, not {FORMAT!r}"
-                )
-            columns = {name: arrays[f"column.{name}"] for name in json.loads(metadata["columns"])}
-            return cls(columns, arrays["x"], **json.loads(metadata["ending"]))
-        except FileNotFoundError:
-            raise InputError(f"there is no trace {path}") from None
-        except (SafetensorError, OSError, LookupError, TypeError, json.JSONDecodeError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise InputError(f"{path} is no trace, or a damaged one: {reason}") from None
+    def unpacked(cls, arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> "Trace":
+        """Take what `packed` returned."""
+        if texts.get("format") != FORMAT:
+            raise InputError(f"no trace of this version: its format is {texts.get('format')!r}, not {FORMAT!r}")
+        columns = {name: arrays[f"column.{name}"] for name in json.loads(texts["columns"])}
+        return cls(columns, arrays["x"], **json.loads(texts["ending"]))

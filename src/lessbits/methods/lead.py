@@ -66,6 +66,7 @@ class Lead(Baseline):
             if isinstance(compressor, Quantizer):
                 omega = NOISE_MARGIN * compressor.typical_omega(problem.dim)
                 setting = setting._replace(omega=omega, fading=compressor.fading)
+            setting = setting._replace(convexity=problem.typical_convexity)
             sizes = practical_step_sizes(gradients.option, setting, "broadcast", corrected=True).sizes
         return {"gamma": 2 * sizes.eta * sizes.theta, "eta": sizes.eta, "alpha": sizes.alpha}
 

@@ -11,7 +11,7 @@ from jax import lax
 
 from lessbits.errors import InputError
 from lessbits.problems.newton import solve_dual
-from lessbits.problems.reference import ALONE, Team, in_double, minimise
+from lessbits.problems.reference import ALONE, Team, in_double, minimise, smallest_curvature
 from lessbits.pytrees import take_rows
 from lessbits.randomness import Draws, Purpose, Step, draws
 from lessbits.summation import squared_norms, sum_pairwise
@@ -106,6 +106,15 @@ class Problem(ABC):
     @abstractmethod
     def convexity(self) -> float:
         """μ: the smallest strong-convexity constant of the local losses."""
+
+    @cached_property
+    def typical_convexity(self) -> float:
+        """The μ that practical step sizes count on: of the local losses, or, if one is flat, of their mean near x*."""
+        return self.convexity if self.convexity > 0 else self.mean_curvature(self.solution, ALONE)
+
+    def mean_curvature(self, solution: np.ndarray, team: Team) -> float:
+        """Smallest eigenvalue of the mean of all Hessians at the solution; zero if it is not known."""
+        return smallest_curvature(self, solution, team)
 
     @cached_property
     def solution(self) -> np.ndarray:

@@ -236,6 +236,10 @@ class Outside(Declared):
         """Not known."""
         raise InputError("an outside gradient has no Hessian, so it cannot serve option A: use option B")
 
+    def mean_curvature(self, solution: np.ndarray, team: Team) -> float:
+        """Not known."""
+        return 0.0
+
     def solve(self, team: Team) -> np.ndarray:
         """As given, else where the mean of the outside gradients vanishes."""
         if self.known_solution is not None:

@@ -1,6 +1,7 @@
 """Least squares and ridge regression."""
 
 from dataclasses import replace
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -99,6 +100,17 @@ class LeastSquares(LinearModel):
     @property
     def convexity(self) -> float:
         """Smallest eigenvalue of a local Hessian."""
-        if self.condition is not None:
-            return self.condition[0]
-        return self._data_curvature[0] + float(self.regularization[0])
+        if self.condition is not None or self.penalty is None:
+            return self.condition[0] if self.condition else self._data_curvature[0] + float(self.regularization[0])
+        return self._penalised_curvature[0]
+
+    @property
+    def smoothness(self) -> float:
+        """Largest eigenvalue of a local Hessian."""
+        return super().smoothness if self.penalty is None else self._penalised_curvature[1]
+
+    @cached_property
+    def _penalised_curvature(self) -> tuple[float, float]:
+        """Extreme eigenvalues of the Hessians, which data and penalties make together."""
+        values = np.linalg.eigvalsh(np.asarray(self.hessian(self.start()), float))
+        return max(0.0, float(values.min())), float(values.max())

@@ -29,7 +29,8 @@ class LinearModel(Problem):
     """f_i(x) = (n/m) Σ_j φ(a_ij·x, b_ij) + (λ/2)‖x‖², with m the number of all samples.
 
     When the nodes have equally many samples the sum is their mean; when they do not, the factor keeps (1/n) Σ f_i the
-    loss of all samples pooled, which is what a user expects to minimise.
+    loss of all samples pooled, which is what a user expects to minimise. With a `penalty` p the regularizer is
+    (λ/2) Σ_k p_k x_k²: zero for an intercept.
     """
 
     design: Design
@@ -38,6 +39,7 @@ class LinearModel(Problem):
     regularization: jax.Array  # λ, [nodes]
     counts: jax.Array
     condition: tuple[float, float] | None = static(default=None)  # (μ, L) where they are known by construction
+    penalty: jax.Array | None = None  # p, [nodes, dim]; None if all are one
 
     curvature_bound: ClassVar[float]  # sup φ''
 
@@ -111,29 +113,36 @@ class LinearModel(Problem):
         """Number of features."""
         return self.design.dim
 
+    def pull(self, x: jax.Array) -> jax.Array:
+        """The regularizer's gradient λx_i, or λ p_i x_i."""
+        return pull(x, self.regularization, self.penalty)
+
     def gradient(self, x: jax.Array) -> jax.Array:
         """(n/m) Σ_j φ'(a_ij·x_i) a_ij + λx_i."""
         slopes = self.sample_weight * self.slope(self.design.margins(x), self.targets)
         # Each slope is wanted for every entry of its row.
         slopes = computed_once(slopes, self.counts[0] >= 0)
-        return self.design.combine(slopes) + self.regularization[:, None] * x
+        return self.design.combine(slopes) + self.pull(x)
 
     def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
         """Mean over the batch of m_i (n/m) φ'(a_ij·x_i) a_ij + λx_i."""
         rows = self.design.rows(indices)
         slopes = self.slope(rows.margins(x), jnp.take_along_axis(self.targets, indices, axis=1))
         weight = self.counts[:, None] * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
-        return rows.combine(weight * slopes) + self.regularization[:, None] * x
+        return rows.combine(weight * slopes) + self.pull(x)
 
     def losses(self, x: jax.Array) -> jax.Array:
         """f_i(x_i)."""
         data = sum_pairwise(separate(self.sample_weight * self.loss(self.design.margins(x), self.targets)))
-        return data + separate(0.5 * self.regularization * squared_norms(x))
+        if self.penalty is None:
+            return data + separate(0.5 * self.regularization * squared_norms(x))
+        return data + separate(0.5 * sum_pairwise(separate(x * self.pull(x))))
 
     def hessian(self, x: jax.Array) -> jax.Array:
         """(n/m) A_iᵀ diag(φ'') A_i + λI."""
         curvatures = self.sample_weight * self.curvature(self.design.margins(x), self.targets)
-        return self.design.gram(curvatures) + self.regularization[:, None, None] * jnp.eye(self.dim, dtype=x.dtype)
+        pull = self.pull(jnp.ones_like(x))
+        return self.design.gram(curvatures) + pull[:, None] * jnp.eye(self.dim, dtype=x.dtype)
 
     @cached_property
     def _data_curvature(self) -> tuple[float, float]:
@@ -147,18 +156,23 @@ class LinearModel(Problem):
         """Largest eigenvalue of a local Hessian, at most."""
         if self.condition is not None:
             return self.condition[1]
-        return self.curvature_bound * self._data_curvature[1] + float(self.regularization[0])
+        return self.curvature_bound * self._data_curvature[1] + self.penalties[1]
 
     def sample_smoothness(self, batch_size: int = 1) -> float:
         """From the longest row."""
         lengths = np.asarray(self.design.squared_norms() * self.sample_weight * self.counts[:, None], float)
-        single = self.curvature_bound * float(lengths.max()) + float(self.regularization[0])
+        single = self.curvature_bound * float(lengths.max()) + self.penalties[1]
         return batch_smoothness(self.smoothness, single, batch_size)
 
     @property
     def convexity(self) -> float:
-        """λ; least squares may have more."""
-        return float(self.regularization[0])
+        """λ, or zero if a coordinate is free; least squares may have more."""
+        return self.penalties[0]
+
+    @property
+    def penalties(self) -> tuple[float, float]:
+        """The smallest and the largest penalty of a coordinate."""
+        return extreme_penalties(self.regularization, self.penalty)
 
     def node_noise(self, solution: np.ndarray) -> np.ndarray:
         """E‖∇f_ij‖² - ‖∇f_i‖², without the regularizer, which is the same in each sample."""
@@ -169,6 +183,17 @@ class LinearModel(Problem):
             second_moment = wide.counts * sum_pairwise(separate(slopes**2 * wide.design.squared_norms()))
             # With one sample a node the two are equal, but for rounding.
             return np.asarray(jnp.where(second_moment - mean > 1e-12 * second_moment, second_moment - mean, 0))
+
+
+def pull(x: jax.Array, regularization: jax.Array, penalty: jax.Array | None) -> jax.Array:
+    """Return the gradient of the regularizer at each node."""
+    return regularization[:, None] * (x if penalty is None else penalty * x)
+
+
+def extreme_penalties(regularization: jax.Array, penalty: jax.Array | None) -> tuple[float, float]:
+    """Return the smallest and the largest factor that a coordinate's square is penalised with."""
+    scale = np.ones(1) if penalty is None else np.asarray(penalty[0], float)
+    return float(regularization[0]) * float(scale.min()), float(regularization[0]) * float(scale.max())
 
 
 def _gram_extremes(matrix: "np.ndarray | sparse.csr_matrix", weight: np.ndarray) -> tuple[float, float]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Some = TypeVar("Some", bound="Problem")
 
 MOST_STEPS = 100
-SOLUTION_TOLERANCE = 1e-12  # gradient norm of a reference solution
+SOLUTION_TOLERANCE = 1e-12  # gradient norm of a reference solution, or its ratio to that at zero, if that is above 1
 LARGEST_DENSE = 3000  # dimension up to which a Hessian is formed
 
 
@@ -136,17 +136,30 @@ def _add_hessians(problem: Problem, x: jax.Array, total: jax.Array) -> jax.Array
 
 
 def minimise(problem: Problem, team: Team = ALONE) -> np.ndarray:
-    """Minimise (1/n) Σ f_i to a gradient norm of at most 1e-12, in float64; a team holds the nodes together."""
+    """Minimise (1/n) Σ f_i to a gradient norm of at most 1e-12, in float64; a team holds the nodes together.
+
+    Where data are so large that this is less than rounding, it is 1e-12 of the gradient norm at zero.
+    """
     with in_double(problem) as wide:
         mean = MeanLoss(wide, team)
-        x = _by_conjugate_gradients(mean) if problem.dim > LARGEST_DENSE else _by_newton(mean)
+        least = SOLUTION_TOLERANCE * max(1.0, mean.agreed(np.linalg.norm(mean.gradient(np.zeros(problem.dim)))))
+        x = _by_conjugate_gradients(mean, least / 10) if problem.dim > LARGEST_DENSE else _by_newton(mean)
         norm = float(np.linalg.norm(mean.gradient(x)))
-    if not norm <= SOLUTION_TOLERANCE:
+    if not norm <= least:
         raise InputError(
-            f"no solution was found: the gradient norm stops at {norm:.1e}, above {SOLUTION_TOLERANCE:g}; "
+            f"no solution was found: the gradient norm stops at {norm:.1e}, above {least:.2g}; "
             "add regularization, scale the data, or give the solution"
         )
     return x
+
+
+def smallest_curvature(problem: Problem, solution: np.ndarray, team: Team = ALONE) -> float:
+    """Return the smallest eigenvalue of the Hessian of (1/n) Σ f_i at the solution; zero if it is too large to form."""
+    if problem.dim > LARGEST_DENSE:
+        return 0.0
+    with in_double(problem) as wide:
+        mean = MeanLoss(wide, team)
+        return max(0.0, mean.agreed(np.linalg.eigvalsh(mean.hessian(solution))[0]))
 
 
 def _by_newton(mean: MeanLoss) -> np.ndarray:
@@ -177,7 +190,7 @@ def _by_newton(mean: MeanLoss) -> np.ndarray:
     return x
 
 
-def _by_conjugate_gradients(mean: MeanLoss) -> np.ndarray:
+def _by_conjugate_gradients(mean: MeanLoss, least: float) -> np.ndarray:
     from scipy.sparse.linalg import LinearOperator, cg
 
     dim = mean.here.dim
@@ -185,7 +198,7 @@ def _by_conjugate_gradients(mean: MeanLoss) -> np.ndarray:
     for _ in range(MOST_STEPS):
         gradient = mean.gradient(x)
         size = mean.agreed(np.linalg.norm(gradient))
-        if size <= SOLUTION_TOLERANCE / 10:
+        if size <= least:
             break
         point = x
         operator = LinearOperator((dim, dim), lambda vector, point=point: mean.product(point, vector), dtype=np.float64)

@@ -11,13 +11,19 @@ from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.data import Samples
 from lessbits.problems.design import Design
+from lessbits.problems.linear import extreme_penalties, pull
 from lessbits.problems.logistic import Logistic
 from lessbits.pytrees import computed_once, pytree, static
 
 
 @pytree
 class Softmax(Problem):
-    """f_i(X) = (n/m) Σ_j [log Σ_c exp(a_ij·X_c) - a_ij·X_b] + (λ/2)‖X‖², x = X flattened, features × classes."""
+    """f_i(X) = (n/m) Σ_j [log Σ_c exp(a_ij·X_c) - a_ij·X_b] + (λ/2)‖X‖², x = X flattened, features × classes.
+
+    A `penalty` p makes it (λ/2) Σ_k p_k ‖X_k‖². If the last feature, the intercept, has none, then adding one number to
+    all its entries changes nothing, and noise would let them drift; so half the square of their mean is added, which is
+    zero at the solution.
+    """
 
     design: Design
     labels: jax.Array  # int32 [nodes, samples]
@@ -25,6 +31,8 @@ class Softmax(Problem):
     regularization: jax.Array
     counts: jax.Array
     classes: int = static()
+    penalty: jax.Array | None = None  # p, [nodes, features × classes]; None if all are one
+    intercept: bool = static(default=False)  # whether the last feature has none
 
     @classmethod
     def from_samples(
@@ -47,7 +55,14 @@ class Softmax(Problem):
         if classes < 2:
             raise InputError(f"softmax regression was given {classes} class, but it needs at least two")
         return cls(
-            base.design, base.targets.astype(jnp.int32), base.sample_weight, base.regularization, base.counts, classes
+            base.design,
+            base.targets.astype(jnp.int32),
+            base.sample_weight,
+            base.regularization,
+            base.counts,
+            classes,
+            None if base.penalty is None else jnp.repeat(base.penalty, classes, axis=1),
+            intercept=base.penalty is not None and not base.penalty[0, -1],
         )
 
     @property
@@ -66,25 +81,33 @@ class Softmax(Problem):
     def _slopes(self, margins: jax.Array, labels: jax.Array) -> jax.Array:
         return jax.nn.softmax(margins) - jax.nn.one_hot(labels, self.classes, dtype=margins.dtype)
 
+    def _pull(self, x: jax.Array) -> jax.Array:
+        """The regularizer's gradient, which is linear in x."""
+        pulled = pull(x, self.regularization, self.penalty)
+        if not self.intercept:
+            return pulled
+        shift = x[..., -self.classes :].mean(-1, keepdims=True) / self.classes
+        return pulled.at[..., -self.classes :].add(shift)
+
     def gradient(self, x: jax.Array) -> jax.Array:
         """(n/m) Σ_j a_ij (p_ij - e_b)ᵀ + λX_i."""
         slopes = self.sample_weight[..., None] * self._slopes(self._margins(self.design, x), self.labels)
         slopes = computed_once(slopes, self.counts[0] >= 0)
-        return self._combine(self.design, slopes) + self.regularization[:, None] * x
+        return self._combine(self.design, slopes) + self._pull(x)
 
     def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
         """The same over a batch."""
         rows = self.design.rows(indices)
         slopes = self._slopes(self._margins(rows, x), jnp.take_along_axis(self.labels, indices, axis=1))
         weight = self.counts[:, None] * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
-        return self._combine(rows, weight[..., None] * slopes) + self.regularization[:, None] * x
+        return self._combine(rows, weight[..., None] * slopes) + self._pull(x)
 
     def losses(self, x: jax.Array) -> jax.Array:
         """f_i(X_i)."""
         margins = self._margins(self.design, x)
         right = jnp.take_along_axis(margins, self.labels[..., None], axis=-1)[..., 0]
         data = (self.sample_weight * (jax.nn.logsumexp(margins, axis=-1) - right)).sum(-1)
-        return data + 0.5 * self.regularization * (x * x).sum(-1)
+        return data + 0.5 * (x * self._pull(x)).sum(-1)
 
     def hessian(self, x: jax.Array) -> jax.Array:
         """By differentiating the gradient."""
@@ -99,14 +122,20 @@ class Softmax(Problem):
     def smoothness(self) -> float:
         """Half the largest eigenvalue of a local data matrix: the softmax's Hessian is at most ½."""
         data = Logistic(self.design, self.labels * 1.0, self.sample_weight, self.regularization, self.counts)
-        return 0.5 * data._data_curvature[1] + self.convexity
+        return 0.5 * data._data_curvature[1] + self._stiffness
 
     def sample_smoothness(self, batch_size: int = 1) -> float:
         """From the longest row."""
         lengths = np.asarray(self.design.squared_norms() * self.sample_weight * self.counts[:, None], float)
-        return batch_smoothness(self.smoothness, 0.5 * float(lengths.max()) + self.convexity, batch_size)
+        single = 0.5 * float(lengths.max()) + self._stiffness
+        return batch_smoothness(self.smoothness, single, batch_size)
 
     @property
     def convexity(self) -> float:
-        """λ."""
-        return float(self.regularization[0])
+        """λ, or zero if a coordinate is free."""
+        return extreme_penalties(self.regularization, self.penalty)[0]
+
+    @property
+    def _stiffness(self) -> float:
+        """The largest curvature of what is not data."""
+        return max(extreme_penalties(self.regularization, self.penalty)[1], self.intercept / self.classes)

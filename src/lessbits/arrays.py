@@ -1,0 +1,55 @@
+"""Files of named arrays and texts (safetensors): written whole or not at all, and read without running anything."""
+
+import json
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from lessbits.errors import InputError
+from lessbits.plain import write_whole
+
+Made = TypeVar("Made")
+
+
+def write_arrays(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> None:
+    """Write a file of arrays, with texts beside them."""
+    from safetensors.numpy import save
+
+    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, dict(texts))
+    write_whole(Path(path), content)
+
+
+def load_arrays(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the arrays and texts of a file; what is no such file raises LookupError, OSError or ValueError."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(str(error)) from None
+
+
+def read_arrays(
+    path: str | PathLike[str], kind: str, make: Callable[[dict[str, np.ndarray], dict[str, str]], Made]
+) -> Made:
+    """Read a file and make of it what it holds; `kind` says in words what was expected.
+
+    `make` raises InputError with what it has to say about the file, to stand after "FILE is".
+    """
+    try:
+        return make(*load_arrays(path))
+    except FileNotFoundError:
+        raise InputError(f"there is no {kind} {path}") from None
+    except InputError as error:
+        raise InputError(f"{path} is {error}") from None
+    except (OSError, LookupError, TypeError, ValueError, json.JSONDecodeError) as error:
+        raise InputError(f"{path} is no {kind}, or a damaged one: {first_line(error)}") from None
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error says, in one line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

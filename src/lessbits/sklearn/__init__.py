@@ -1,0 +1,6 @@
+"""Estimators with scikit-learn's interface, fitted by nodes that keep their rows to themselves."""
+
+from lessbits.sklearn.classifier import DecentralizedLogisticRegression
+from lessbits.sklearn.ridge import DecentralizedRidge
+
+__all__ = ["DecentralizedLogisticRegression", "DecentralizedRidge"]

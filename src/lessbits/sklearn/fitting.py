@@ -1,0 +1,205 @@
+"""What both estimators share: rows to nodes, a simulated run to the pooled solution, and what is kept of it."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any, Self
+
+import jax
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from lessbits.engines.simulate import simulate
+from lessbits.engines.trace import Trace
+from lessbits.errors import InputError, check_positive
+from lessbits.networks import make_network
+from lessbits.problems.design import Layout, node_size
+from lessbits.problems.least_squares import LeastSquares
+from lessbits.problems.logistic import Logistic
+from lessbits.problems.softmax import Softmax
+from lessbits.provenance import provenance
+from lessbits.pytrees import put
+from lessbits.quantizers import Compressor
+from lessbits.sklearn.saving import load_model, save_model
+from lessbits.sklearn.scaling import Scaling
+from lessbits.stepsizes import make_method
+
+DENSE_FROM = 0.1  # share of entries that are not zero from which sparse rows are written out
+FLOAT_BITS = 32  # of a mean or a spread that nodes agree on
+ROUNDING = 1e-11  # of a model's length: nodes do not get nearer
+DIGITS = 3  # binary digits of the number of rows that a node is padded to
+
+
+class Decentralized(BaseEstimator):
+    """The fit that the estimators share; what their parameters mean is said there."""
+
+    n_nodes: int
+    network: Any
+    method: str
+    quantizer: str | Compressor | None
+    option: str | None
+    messages: str | None
+    batch_size: int
+    step_sizes: Mapping[str, float] | None
+    standardize: bool
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+    random_state: Any
+
+    trace_: Trace
+    n_nodes_: int
+    n_iter_: int
+    bits_: int
+    coef_: np.ndarray
+    intercept_: Any
+    n_features_in_: int
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse rows are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _fit(
+        self,
+        kind: type[LeastSquares] | type[Logistic],
+        rows: Any,
+        targets: np.ndarray,
+        penalty: float,
+        classes: int = 2,
+        sample_weight: Any = None,
+        sites: Any = None,
+    ) -> np.ndarray:
+        """Run the method, keep what it did, and return the model that the nodes have agreed on, [outputs, features].
+
+        The last of the features is the intercept, if there is one. `penalty` is that of the sum of all losses.
+        """
+        weights = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        if not weights.sum() > 0:
+            raise InputError("all sample weights are zero: at least one must be positive")
+        check_positive("tol", self.tol)
+        random = check_random_state(self.random_state)
+        parts = self._deal(rows.shape[0], sites, random)
+        seed = int(random.randint(2**31))
+        if sparse.issparse(rows) and rows.nnz >= DENSE_FROM * np.prod(rows.shape):
+            rows = rows.toarray()
+        penalty = penalty / weights.sum()
+        scaling = Scaling.none(rows)
+        if self.standardize:
+            scaling = Scaling.of(rows, weights, penalty, self.fit_intercept)
+        with jax.enable_x64(True):  # 32-bit numbers have no six digits to spare
+            problem = self._problem(kind, scaling, rows, targets, penalty, parts, weights, classes)
+            network = make_network(self.network, len(parts), seed=seed)
+            method = make_method(
+                self.method,
+                problem,
+                network,
+                self.quantizer,
+                self.option,
+                self.messages,
+                self.batch_size,
+                stepsizes="practical",
+                seed=seed,
+                **dict(self.step_sizes or {}),  # type: ignore[arg-type]
+            )
+            nearest = ROUNDING * float(np.linalg.norm(problem.solution))
+            until = max(self.tol / scaling.stretch, nearest) ** 2
+            trace = simulate(problem, network, method, self.max_iter, seed=seed, until=until)
+            origin = provenance(problem, network, method)
+        if trace.diverged:
+            raise InputError(f"the fit failed: {trace.message}")
+        if not trace.converged:
+            warnings.warn(
+                f"not converged after max_iter={self.max_iter} iterations: the nodes' models are "
+                f"{np.sqrt(trace['error'][-1]):.2g} from the solution; scale the features, or give a larger max_iter",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        told = {
+            "problem": type(problem).__name__,
+            "nodes": network.nodes,
+            "network": network.name,
+            "method": self.method,
+            "option": self.option,
+            "messages": self.messages,
+            "quantizer": method.compressors[0].name,
+            "seed": seed,
+            **{name: float(getattr(method, name)) for name in method.step_size_names},
+        }
+        self.trace_ = trace.with_settings({name: value for name, value in told.items() if value is not None}, origin)
+        self.n_nodes_ = network.nodes
+        self.n_iter_ = int(trace["iteration"][-1])
+        agreed = scaling.numbers * FLOAT_BITS * 2 * (network.nodes - 1)  # up a tree, and down again
+        self.bits_ = agreed + round(float(trace["wire_bits_per_link"][-1]) * network.links)
+        models = trace.x.mean(axis=0).reshape(problem.design.dim, -1).T
+        return scaling.undo(models, self.fit_intercept)
+
+    def _deal(self, count: int, sites: Any, random: np.random.RandomState) -> list[np.ndarray]:
+        """Return the rows of each node: those of a site, or else a random part."""
+        if sites is not None:
+            given = np.asarray(sites)
+            if given.shape != (count,):
+                raise InputError(f"sites has shape {given.shape}, but it must name one site for each of {count} rows")
+            names, where = np.unique(given, return_inverse=True)
+            if len(names) < 2:
+                raise InputError(f"sites names one site, {names[0]}, but nodes are at least two: give more sites")
+            return [np.flatnonzero(where == node) for node in range(len(names))]
+        if not 2 <= self.n_nodes <= count:
+            raise InputError(
+                f"n_nodes is {self.n_nodes}, but it must be from 2 to the number of samples (n_samples={count})"
+            )
+        return np.array_split(random.permutation(count), self.n_nodes)
+
+    def _problem(
+        self,
+        kind: type[LeastSquares] | type[Logistic],
+        scaling: Scaling,
+        rows: Any,
+        targets: np.ndarray,
+        regularization: float,
+        parts: list[np.ndarray],
+        weights: np.ndarray,
+        classes: int,
+    ) -> LeastSquares | Logistic | Softmax:
+        """Lay the scaled rows out, with a constant feature for the intercept, which has no penalty."""
+        rows, penalty = scaling.apply(rows), scaling.spread**-2
+        if self.fit_intercept:
+            stack = sparse.hstack if sparse.issparse(rows) else np.hstack
+            rows, penalty = stack([rows, np.ones((rows.shape[0], 1))]), np.append(penalty, 0.0)
+        rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else rows
+        features = [rows[part] for part in parts]
+        layout = Layout.of(np.array([node_size(part) for part in features]))
+        layout = layout._replace(samples=_roomy(layout.samples))
+        problem = kind.from_parts(features, [targets[part] for part in parts], regularization, layout=layout)
+        share = np.zeros(problem.sample_weight.shape)
+        for node, part in enumerate(parts):
+            share[node, : len(part)] = weights[part] * len(parts) / weights.sum()
+        penalties = put(np.tile(penalty, (len(parts), 1)), float)
+        problem = replace(problem, sample_weight=put(share, float), penalty=penalties)
+        return Softmax.with_classes(problem, classes) if isinstance(problem, Logistic) and classes > 2 else problem
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to one file, without pickle; `load` reads it, and `lessbits report` shows its run."""
+        check_is_fitted(self)
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read what `save` wrote."""
+        return load_model(cls, path)
+
+
+def _roomy(rows: int) -> int:
+    """Return a little more, so that fits on nearly as many rows, as in cross-validation, share a compiled program.
+
+    >>> [_roomy(rows) for rows in (1, 5, 9, 100, 101, 112)]
+    [1, 5, 10, 112, 112, 112]
+    """
+    unit = 2 ** max(0, rows.bit_length() - DIGITS)
+    return -(-rows // unit) * unit

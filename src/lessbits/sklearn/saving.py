@@ -1,0 +1,88 @@
+"""Fitted models as files: those of the run's trace, with the model beside it."""
+
+import json
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+
+from lessbits.arrays import read_arrays, write_arrays
+from lessbits.engines.trace import Trace
+from lessbits.errors import InputError
+from lessbits.networks import Network, make_network
+from lessbits.plain import plain
+from lessbits.quantizers import Compressor
+
+FORMAT = "lessbits-model-1"
+NUMBERS = ("n_nodes_", "n_iter_", "bits_", "n_features_in_")
+NAMES = ("classes_", "feature_names_in_")  # these may be texts
+
+
+def save_model(model: Any, path: str | PathLike[str]) -> None:
+    """Write parameters, coefficients and the run."""
+    parameters = {name: _stored(name, value) for name, value in model.get_params(deep=False).items()}
+    facts = {
+        "format": FORMAT,
+        "kind": type(model).__name__,
+        "parameters": parameters,
+        "numbers": {name: int(getattr(model, name)) for name in NUMBERS},
+        "names": {
+            name: {"values": getattr(model, name).tolist(), "type": getattr(model, name).dtype.str}
+            for name in NAMES
+            if hasattr(model, name)
+        },
+    }
+    arrays, texts = model.trace_.packed()
+    arrays = {**arrays, "model.coef_": model.coef_, "model.intercept_": np.asarray(model.intercept_)}
+    write_arrays(path, arrays, {**texts, "model": json.dumps(facts)})
+
+
+def load_model(kind: Any, path: str | PathLike[str]) -> Any:
+    """Read what `save_model` wrote."""
+
+    def make(arrays: dict[str, np.ndarray], texts: dict[str, str]) -> Any:
+        if "model" not in texts:
+            raise InputError(f"no model: it has the format {texts.get('format')!r} only")
+        facts = json.loads(texts["model"])
+        if facts["format"] != FORMAT:
+            raise InputError(f"no model of this version: its format is {facts['format']!r}, not {FORMAT!r}")
+        if facts["kind"] != kind.__name__:
+            raise InputError(f"a {facts['kind']}, no {kind.__name__}: load it with {facts['kind']}.load")
+        model = kind(**{name: _restored(value) for name, value in facts["parameters"].items()})
+        for name, value in facts["numbers"].items():
+            setattr(model, name, value)
+        for name, entry in facts["names"].items():
+            setattr(model, name, np.array(entry["values"], np.dtype(entry["type"])))
+        model.coef_, intercept = arrays["model.coef_"], arrays["model.intercept_"]
+        model.intercept_ = intercept if intercept.ndim else float(intercept)
+        model.trace_ = Trace.unpacked(arrays, texts)
+        return model
+
+    return read_arrays(path, "model", make)
+
+
+def _stored(name: str, value: Any) -> Any:
+    """Return a parameter as JSON can hold it."""
+    if isinstance(value, Compressor):
+        return value.name
+    if name == "network" and not isinstance(value, str | PathLike):
+        network = make_network(value)
+        once = network.owner < network.neighbor
+        edges = np.stack([network.owner[once], network.neighbor[once]], axis=1)
+        return {"nodes": network.nodes, "edges": edges.tolist(), "weights": network.weight[once].tolist()}
+    if isinstance(value, PathLike):
+        return fspath(value)
+    try:
+        json.dumps(value := plain(value))
+    except TypeError:
+        raise InputError(
+            f"{name} is a {type(value).__name__}, which a file cannot hold: give a plain number or name, and fit again"
+        ) from None
+    return value
+
+
+def _restored(value: Any) -> Any:
+    """Return a parameter as it was; a network is made again."""
+    if isinstance(value, dict) and "edges" in value:
+        return Network.from_edges(value["nodes"], value["edges"], value["weights"])
+    return value

@@ -1,0 +1,203 @@
+"""The estimators: scikit-learn's own checks, its coefficients, sites, and files without pickle."""
+
+import jax
+import networkx
+import numpy as np
+import pandas
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import lessbits
+from lessbits.engines.trace import Trace
+from lessbits.errors import InputError
+from lessbits.sklearn import DecentralizedLogisticRegression, DecentralizedRidge
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compiling():
+    """Dozens of small programs are compiled here, and hardly run."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@parametrize_with_checks([DecentralizedLogisticRegression(), DecentralizedRidge()])
+def test_scikit_learn_s_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    rows, labels = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(rows), labels
+
+
+IRIS, DIABETES = load_iris(return_X_y=True), load_diabetes(return_X_y=True)
+WEIGHTS = np.linspace(0, 3, 442)
+EDGE = {"alpha": 30.0, "fit_intercept": False, "method": "primal-dual", "messages": "edge", "quantizer": "natural"}
+
+
+def assert_same(model, other):
+    np.testing.assert_allclose(model.coef_, other.coef_, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(model.intercept_, other.intercept_, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {},
+        {"C": 0.05, "network": "star", "n_nodes": 6},
+        {"fit_intercept": False, "quantizer": "dit-8"},
+        {"standardize": False},
+        {"method": "primal-dual", "quantizer": "dit-4", "max_iter": 200_000, "C": 0.1},
+        {"method": "primal-dual", "messages": "broadcast", "network": "complete", "C": 0.01, "max_iter": 50_000},
+        {"method": "primal-dual", "option": "D", "batch_size": 8, "C": 0.003, "max_iter": 200_000},
+    ],
+)
+def test_logistic_coefficients_are_scikit_learn_s(cancer, choice):
+    model = DecentralizedLogisticRegression(random_state=1, **choice).fit(*cancer)
+    same = {name: value for name, value in choice.items() if name in ("C", "fit_intercept")}
+    pooled = LogisticRegression(tol=1e-12, max_iter=10_000, solver="newton-cholesky", **same).fit(*cancer)
+    assert_same(model, pooled)
+    assert model.score(*cancer) == pooled.score(*cancer)
+    np.testing.assert_allclose(model.predict_proba(cancer[0]), pooled.predict_proba(cancer[0]), atol=1e-6)
+    logarithm = model.predict_log_proba(cancer[0])
+    np.testing.assert_allclose(logarithm, pooled.predict_log_proba(cancer[0]), atol=1e-4)
+
+
+def test_three_classes_are_a_softmax_as_scikit_learn_s():
+    model = DecentralizedLogisticRegression(random_state=1).fit(*IRIS)
+    pooled = LogisticRegression(tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(*IRIS)
+    assert_same(model, pooled)
+    assert model.coef_.shape == (3, 4)
+    np.testing.assert_allclose(model.predict_proba(IRIS[0]), pooled.predict_proba(IRIS[0]), atol=1e-6)
+    np.testing.assert_allclose(model.predict_log_proba(IRIS[0]), pooled.predict_log_proba(IRIS[0]), atol=1e-4)
+
+
+@pytest.mark.parametrize("choice", [{}, {"alpha": 0.01}, EDGE])
+def test_ridge_coefficients_are_scikit_learn_s(choice):
+
+    model = DecentralizedRidge(random_state=1, **choice).fit(*DIABETES, sample_weight=WEIGHTS)
+    same = {name: value for name, value in choice.items() if name in ("alpha", "fit_intercept")}
+    pooled = Ridge(solver="cholesky", **same).fit(*DIABETES, sample_weight=WEIGHTS)
+    assert_same(model, pooled)
+    np.testing.assert_allclose(model.predict(DIABETES[0]), pooled.predict(DIABETES[0]), atol=1e-6)
+
+
+def test_sparse_rows_give_the_same_model():
+    random = np.random.default_rng(0)
+    rows = sparse.random_array((300, 40), density=0.05, rng=random, format="csr")
+    labels = np.where(rows @ random.normal(size=40) + 0.1 * random.normal(size=300) > 0, "yes", "no")
+    model = DecentralizedLogisticRegression(random_state=0, n_nodes=5).fit(rows, labels)
+    pooled = LogisticRegression(tol=1e-12, max_iter=10_000).fit(rows.toarray(), labels)
+    np.testing.assert_allclose(model.coef_, pooled.coef_, atol=1e-5)  # lbfgs stops a little earlier
+    assert list(model.predict(rows)) == list(pooled.predict(rows.toarray()))
+
+
+def test_sites_are_the_nodes():
+    sites = np.where(IRIS[1] == 0, "north", np.where(IRIS[0][:, 0] > 6, "east", "west"))
+    model = DecentralizedLogisticRegression(random_state=1, n_nodes=77).fit(*IRIS, sites=sites)
+    assert model.n_nodes_ == 3
+    assert model.trace_.x.shape == (3, 15)
+    assert_same(model, LogisticRegression(tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(*IRIS))
+    assert np.abs(model.trace_.x - model.trace_.x.mean(0)).max() < 1e-6  # every site has the model
+
+
+@pytest.mark.parametrize(
+    ("choice", "sites", "says"),
+    [
+        ({}, ["a", "b"], "sites has shape"),
+        ({}, ["a"] * 150, "one site, a"),
+        ({"n_nodes": 1}, None, "n_nodes is 1"),
+        ({"n_nodes": 151}, None, "n_nodes is 151"),
+        ({"C": 0.0}, None, "C is 0"),
+        ({"tol": -1.0}, None, "tol is -1"),
+        ({"network": "rung"}, None, "did you mean 'ring'"),
+        ({"method": "primal-dual", "step_sizes": {"gamma": 1.0}}, None, "gamma was given"),
+        ({"method": "primal-dual", "step_sizes": {"theta": 1e9, "eta": 1e9}}, None, "the fit failed"),
+    ],
+)
+def test_bad_parameters_are_refused_with_a_sentence(choice, sites, says):
+    with pytest.raises(InputError, match=says):
+        DecentralizedLogisticRegression(**choice).fit(*IRIS, sites=sites)
+
+
+def test_a_fit_that_stops_early_warns():
+    with pytest.warns(ConvergenceWarning, match="max_iter=5 iterations"):
+        DecentralizedRidge(max_iter=5).fit(*DIABETES)
+
+
+def test_bits_are_all_that_was_sent():
+    model = DecentralizedRidge(random_state=0, n_nodes=4).fit(*DIABETES)
+    plain = clone(model).set_params(standardize=False, tol=1.0).fit(*DIABETES)
+    links = 8
+    assert plain.bits_ == round(plain.trace_["wire_bits_per_link"][-1] * links)
+    means_and_spreads = 2 * 10 * 32  # float32 numbers, up and down the three edges of a spanning tree
+    assert model.bits_ == round(model.trace_["wire_bits_per_link"][-1] * links) + means_and_spreads * 2 * 3
+    assert model.n_iter_ == model.trace_["iteration"][-1]
+
+
+def test_the_random_state_decides_everything():
+    one, same, other = (DecentralizedRidge(random_state=seed).fit(*DIABETES) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one.coef_, same.coef_)
+    assert (one.coef_ != other.coef_).any()
+
+
+def test_sites_reach_the_fit_within_a_pipeline():
+    sites = np.arange(442) % 5
+    with sklearn.config_context(enable_metadata_routing=True):
+        ridge = DecentralizedRidge(random_state=0).set_fit_request(sites=True)
+        pipeline = make_pipeline(StandardScaler(), ridge).fit(*DIABETES, sites=sites)
+        search = GridSearchCV(ridge, {"alpha": [0.1, 10.0]}, cv=2).fit(*DIABETES, sites=sites)
+    assert pipeline[-1].n_nodes_ == 5
+    assert search.best_estimator_.n_nodes_ == 5
+    assert search.best_params_ == {"alpha": 0.1}
+
+
+@pytest.mark.parametrize(
+    "network", ["star", networkx.path_graph(4), lessbits.make_network("torus:2x2")], ids=["name", "graph", "network"]
+)
+def test_a_model_is_saved_and_loaded_without_pickle(tmp_path, network):
+    frame = pandas.DataFrame(IRIS[0], columns=["a", "b", "c", "d"])
+    names = np.array(["setosa", "versicolor", "virginica"])[IRIS[1]]
+    quantizer = lessbits.make_quantizer("grid:20", 15)
+    model = DecentralizedLogisticRegression(network=network, n_nodes=4, quantizer=quantizer, random_state=0, tol=0.01)
+    model.fit(frame, names).save(tmp_path / "model.safetensors")
+    loaded = DecentralizedLogisticRegression.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
+    assert list(loaded.predict(frame)) == list(model.predict(frame))
+    assert list(loaded.feature_names_in_) == ["a", "b", "c", "d"]
+    assert (loaded.bits_, loaded.n_iter_, loaded.n_nodes_) == (model.bits_, model.n_iter_, model.n_nodes_)
+    assert loaded.trace_.summary() == model.trace_.summary()
+    assert loaded.get_params()["quantizer"] == "grid:20"
+    refitted = clone(loaded).fit(frame, names)
+    np.testing.assert_array_equal(refitted.coef_, model.coef_)
+    assert Trace.load(tmp_path / "model.safetensors").message == model.trace_.message  # for `lessbits report`
+    with pytest.raises(InputError, match=r"is a DecentralizedLogisticRegression, no DecentralizedRidge"):
+        DecentralizedRidge.load(tmp_path / "model.safetensors")
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    model = DecentralizedRidge(n_nodes=2, tol=1.0, random_state=np.random.RandomState(0)).fit(*DIABETES)
+    with pytest.raises(InputError, match="random_state is a RandomState"):
+        model.save(tmp_path / "model")
+    model.trace_.save(tmp_path / "trace")
+    with pytest.raises(InputError, match="is no model"):
+        DecentralizedRidge.load(tmp_path / "trace")
+    with pytest.raises(InputError, match="there is no model"):
+        DecentralizedRidge.load(tmp_path / "absent")
+    model.set_params(random_state=3).save(tmp_path / "model")
+    assert DecentralizedRidge.load(tmp_path / "model").intercept_ == model.intercept_
+    content = (tmp_path / "model").read_bytes()
+    (tmp_path / "model").write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match="damaged"):
+        DecentralizedRidge.load(tmp_path / "model")
