@@ -1,7 +1,5 @@
 """The command `lessbits`: what it prints, writes and returns."""
 
-import contextlib
-import io
 import json
 import os
 import shlex
@@ -19,7 +17,6 @@ from command_line import run_command
 import lessbits
 from lessbits import Settings, Trace
 from lessbits.cli import app
-from lessbits.engines.progress import Progress
 
 COMMAND = Path(sys.executable).parent / "lessbits"
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
@@ -246,46 +243,15 @@ def test_ctrl_c_ends_with_one_line(command, monkeypatch):
     assert result.err.strip() == "lessbits: interrupted"
 
 
-def test_a_reader_that_leaves_early_gets_no_traceback():
-    with subprocess.Popen([COMMAND, "run", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize("words", [("run", "--help"), ("theory",), ("data", "list"), ("theory", "--json", "-")])
+def test_a_reader_that_leaves_early_is_no_failure_of_ours(words):
+    with subprocess.Popen([COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
-        assert b"Traceback" not in process.stderr.read()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
 
 
 # Terminals.
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def shown_on(stream, monkeypatch, enabled=True):
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    with contextlib.redirect_stderr(stream), Progress(10, enabled) as bar:
-        bar.show(5, 1e-3, 2000.0)
-    return stream.getvalue()
-
-
-def test_the_progress_bar_is_for_terminals_only(monkeypatch):
-    assert "iterations" in shown_on(Terminal(), monkeypatch)
-    assert shown_on(Terminal(), monkeypatch, enabled=False) == ""
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert shown_on(io.StringIO(), monkeypatch) == ""
-
-
-def test_quiet_switches_the_progress_bar_off(command, monkeypatch):
-    enabled = []
-
-    def spy(experiment, progress, checkpoints):
-        enabled.append(progress)
-        raise lessbits.InputError("far enough")
-
-    monkeypatch.setattr("lessbits.experiment.Experiment.run", spy)
-    command("run", *SMALL)
-    command("run", *SMALL, "--quiet")
-    assert enabled == [True, False]
 
 
 @pytest.mark.parametrize(

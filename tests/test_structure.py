@@ -23,6 +23,7 @@ LAYERS = [
         "fingerprint",
         "plain",
         "arrays",
+        "helping",
         "compiled",
     },
     {"problems", "networks", "quantizers"},

@@ -1,6 +1,7 @@
 """The command `lessbits`. Nothing heavy is imported until a command runs, so that --help answers at once."""
 
 import io
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from lessbits.flags import (
     show,
     with_settings,
 )
+from lessbits.helping import tidied
 from lessbits.settings import Settings
 from lessbits.version import __version__
 
@@ -31,7 +33,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Decentralized optimization with compressed communication: simulate it, and send fewer bits.",
-    epilog="Start with lessbits demo, and go on with lessbits run --help.",
+    epilog="\n\n".join(
+        (
+            "Start with lessbits demo, and go on with lessbits compare --help and lessbits run --help.",
+            "Exit status: 0 if all went well; 1 if a run diverged or no run reached its target; 2 for a mistake in "
+            "what was asked, said in one line; 130 if interrupted; 141 if the reader of its output went away.",
+            "Files: results go where --out, --save, --json and the like say. Besides these only the cache folder "
+            "~/.cache/lessbits ($XDG_CACHE_HOME/lessbits) is written: downloaded data, and compiled programs, which "
+            "may be removed at any time.",
+            "Environment: LESSBITS_DATA, a folder to look for data sets in first; LESSBITS_COMPILED=off, to keep no "
+            "compiled programs; NO_COLOR, for plain text.",
+            "Completion of commands, flags and names in your shell: lessbits --install-completion.",
+        )
+    ),
 )
 
 
@@ -74,14 +88,16 @@ def run(
     resume_at: Annotated[
         int | None, output("Go on from the checkpoint of this iteration instead.", "--resume-at")
     ] = None,
+    log: Annotated[Path | None, output("Add lines of JSON to this file, one a second, while the run goes on.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a method on a problem over a network, and say how many bits it took.
 
-    Every setting has a default or is chosen; the output says which. A run that diverges ends with status 1, and one
-    that is interrupted, after it has written what it has, with 130.
+    Every setting has a default or is chosen; the output says which. While it runs, a bar on standard error (or a line
+    every ten seconds, if that is no terminal) shows error, bits, rate and time left. A run that diverges ends with
+    status 1, and one that is interrupted, after it has written what it has, with 130.
     """
-    check_writable(solution, save, write_toml, path_of(json_file))
+    check_writable(solution, save, write_toml, log, path_of(json_file))
     if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
         raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
     if settings.engine == "simulate":
@@ -95,7 +111,7 @@ def run(
     from lessbits.job import run_job
     from lessbits.report.text import run_report
 
-    done = run_job(settings, checkpoint, checkpoint_every, resume or resume_at is not None, resume_at, not quiet)
+    done = run_job(settings, checkpoint, checkpoint_every, resume or resume_at is not None, resume_at, not quiet, log)
     if done is None:
         return  # another rank reports
     if solution:
@@ -238,7 +254,7 @@ app.add_typer(data.app, name="data")
 app.command(epilog=examples("lessbits reproduce fig1 --quick", "lessbits reproduce all --out reproduction"))(
     commands.reproduce
 )
-app.command()(commands.demo)
+app.command(epilog=examples("lessbits demo", "lessbits demo --out headline"))(commands.demo)
 
 
 def _complain(message: str) -> None:
@@ -251,7 +267,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show θ gets ?, not a traceback
     try:
-        status = typer.main.get_command(app)(prog_name="lessbits", standalone_mode=False)
+        status = tidied(typer.main.get_command(app))(prog_name="lessbits", standalone_mode=False)
+        sys.stdout.flush()
     except InputError as error:
         if rank_number() is not None:
             end_together(error)
@@ -262,6 +279,11 @@ def main() -> None:
     except MemoryError as error:
         _complain(f"this needs more memory than there is ({error}): take fewer nodes, dimensions or samples")
         status = 2
+    except SystemExit as stop:  # rich's answer to a reader that went away
+        status = 141 if isinstance(stop.__context__, BrokenPipeError) else stop.code
+    except BrokenPipeError:  # the reader has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        status = 141  # as a shell tells it
     except OSError as error:
         _complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
         status = 2

@@ -65,7 +65,7 @@ def compare(
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(help="Traces that lessbits run --save wrote, or folders of them.", metavar="RUN...")
+        list[Path], typer.Argument(help="Traces that lessbits run --save wrote, or folders of them.", metavar="RUN")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
     kind: Annotated[

@@ -6,11 +6,16 @@ import typer
 
 from lessbits.flags import Json, examples, show
 
-app = typer.Typer(
-    help="List data sets that can be had by name, fetch one, or say what is in one.", no_args_is_help=True
-)
+app = typer.Typer()
 
 Name = Annotated[str, typer.Argument(help="A name that lessbits data list shows, or a libsvm file.", metavar="NAME")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    """List data sets that can be had by name, fetch one, or say what is in one."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @app.command("list")

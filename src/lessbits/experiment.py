@@ -10,6 +10,7 @@ import numpy as np
 from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.checks import GOALS, record_interval
 from lessbits.engines.interrupts import Interrupted
+from lessbits.engines.progress import Wish
 from lessbits.engines.simulate import simulate
 from lessbits.engines.spread import Spread
 from lessbits.engines.stepwise import run_stepwise
@@ -48,7 +49,7 @@ class Experiment:
     network: Network
     method: Method
 
-    def run(self, progress: bool = False, checkpoints: Checkpoints | None = None) -> Trace:
+    def run(self, progress: Wish = False, checkpoints: Checkpoints | None = None) -> Trace:
         """Run it: simulated, or as a rank of those that hold the problem together."""
         settings = self.settings
         clock = None

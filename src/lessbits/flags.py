@@ -11,6 +11,7 @@ import typer
 
 from lessbits.compiled import keep_compiled
 from lessbits.errors import InputError
+from lessbits.helping import completion
 from lessbits.plain import plain
 from lessbits.settings import Settings
 
@@ -38,7 +39,11 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
             name, info.annotation
         )  # choices are checked by Settings
         option = typer.Option(
-            help=info.description, rich_help_panel=str(group), show_default=False, parser=_parser(kind)
+            help=info.description,
+            rich_help_panel=str(group),
+            show_default=False,
+            parser=_parser(kind),
+            autocompletion=completion(name),
         )
         annotation = Annotated[kind | None, option]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
@@ -85,7 +90,7 @@ def examples(*lines: str) -> str:
     return "\n\n".join(["Examples:", *lines])
 
 
-Quiet = Annotated[bool, output("Show no progress bar.", "--quiet", "-q")]
+Quiet = Annotated[bool, output("Say nothing while it runs; the result is printed all the same.", "--quiet", "-q")]
 Json = Annotated[str | None, output("Write one JSON object to this file; - prints it and nothing else.", "--json")]
 
 

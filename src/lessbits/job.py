@@ -1,5 +1,6 @@
 """One run as the command line asks for it: simulated here, or as one rank of several."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from lessbits.advice import describe_network
 from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.launch import check_ranks
+from lessbits.engines.logs import Log
 from lessbits.engines.trace import Trace
 from lessbits.experiment import Experiment, build, build_network
 from lessbits.settings import Settings
@@ -40,6 +42,7 @@ def run_job(
     resume: bool = False,
     resume_at: int | None = None,
     progress: bool = False,
+    log: Path | None = None,
 ) -> Done | None:
     """Build and run; with the MPI engine every rank calls this, and those that need not report get None."""
 
@@ -50,7 +53,10 @@ def run_job(
         checkpoints = None
         if folder is not None:
             checkpoints = Checkpoints(folder, every, resume, resume_at, experiment.settings.model_dump())
-        return _run(experiment, checkpoints, progress)
+        with ExitStack() as stack:
+            here = log is not None and (transport is None or transport.rank == 0)
+            lines = stack.enter_context(Log(log, experiment.settings.model_dump())) if log and here else None
+            return _run(experiment, checkpoints, progress, lines)
 
     if settings.engine == "simulate":
         return go(None)
@@ -63,9 +69,12 @@ def run_job(
         return done if world.rank == 0 else None
 
 
-def _run(experiment: Experiment, checkpoints: Checkpoints | None, progress: bool) -> Done:
-    network = describe_network(experiment.network)
+def _run(experiment: Experiment, checkpoints: Checkpoints | None, progress: bool, log: Log | None) -> Done:
+    network, interrupted = describe_network(experiment.network), False
     try:
-        return Done(experiment.run(progress, checkpoints), experiment.settings, network, False)
+        trace = experiment.run((progress, log) if log else progress, checkpoints)
     except Interrupted as stop:
-        return Done(stop.trace, experiment.settings, network, True)
+        trace, interrupted = stop.trace, True
+    if log is not None:
+        log.end(trace)
+    return Done(trace, experiment.settings, network, interrupted)

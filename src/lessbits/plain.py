@@ -21,6 +21,19 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def human(bits: float) -> str:
+    """Write a number of bits with a unit.
+
+    >>> human(5212000)
+    '5.21 Mbit'
+    """
+    for unit in ("bit", "kbit", "Mbit", "Gbit"):
+        if bits < 1000:
+            return f"{bits:.3g} {unit}"
+        bits /= 1000
+    return f"{bits:.3g} Tbit"
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file complete or not at all, and on the disk before it has its name."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two processes may write the same file

@@ -15,6 +15,7 @@ import numpy as np
 
 from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.interrupts import Interrupted, Interrupts
+from lessbits.engines.progress import Wish
 from lessbits.engines.stepwise import run_stepwise
 from lessbits.engines.trace import LinkModel, Trace
 from lessbits.engines.transport import Transport
@@ -158,7 +159,7 @@ def run_mpi(
     record_every: int | None = None,
     start: Start | None = None,
     link_model: LinkModel | None = None,
-    progress: bool = False,
+    progress: Wish = False,
     code: str = "entropy",
     checkpoints: Checkpoints | None = None,
     communicator: Any = None,

@@ -1,49 +1,163 @@
-"""A progress bar on standard error, or nothing."""
+"""How a run is going: a bar on a terminal, lines elsewhere, a log file, or a function of your own."""
 
+import math
 import sys
+import time
+from collections import deque
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+from lessbits.plain import human
+
+WINDOW = 60  # looks that the rate is fitted to, some 15 seconds
+FIRST_LINE, NEXT_LINE = 5.0, 10.0  # seconds to the first line, and between lines, where there is no terminal
+
+
+class Standing(NamedTuple):
+    """Where a run is."""
+
+    iteration: int
+    iterations: int  # at most
+    error: float
+    bits_per_link: float  # encoded
+    seconds: float  # since it began, or went on
+    rate: float | None  # share by which the goal shrinks an iteration; None if it does not
+    seconds_left: float | None  # to the target if the rate stays, else to the last iteration
+
+    def in_words(self) -> str:
+        """Return what a line says.
+
+        >>> Standing(500, 1000, 2e-3, 41_000.0, 3.0, 0.012, 3.0).in_words()
+        'error 2.00e-03, 41 kbit a link, shrinks 1.2 % an iteration, 0:03 left'
+        """
+        rate = "" if self.rate is None else f", shrinks {100 * self.rate:.2g} % an iteration"
+        left = "" if self.seconds_left is None else f", {_clock(self.seconds_left)} left"
+        return f"error {self.error:.2e}, {human(self.bits_per_link)} a link{rate}{left}"
+
+
+Listener = Callable[[Standing], None]
+Wish = bool | Listener | tuple[bool | Listener, ...]  # who is told; True is a bar, or lines where there is no terminal
 
 
 class Progress:
-    """Shows iterations, error, bits and time left while a run goes on; silent unless enabled and on a terminal."""
+    """Tells whoever wishes how a run is going."""
 
-    def __init__(self, iterations: int, enabled: bool, label: str = "") -> None:
-        self.bar: Any = None
-        self.iterations, self.enabled, self.label = iterations, enabled, label
+    def __init__(
+        self, iterations: int, wish: Wish, until: float | None = None, goal: str = "error", begun: int = 0
+    ) -> None:
+        self.iterations, self.until, self.goal, self.begun = iterations, until, goal, begun
+        self.wishes = wish if isinstance(wish, tuple) else (wish,)
+        self.looks: deque[tuple[int, float]] = deque(maxlen=WINDOW)  # iterations and logarithms of the goal
 
     def __enter__(self) -> Self:
-        """Draw the bar."""
-        # Not rich's own idea of a terminal: it takes FORCE_COLOR for one.
-        if self.enabled and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
-
-            self.bar = Bar(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.completed}/{task.total}"),
-                TextColumn("{task.fields[status]}"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-                redirect_stdout=False,  # what goes to standard output stays there
-            )
-            self.bar.start()
-            self.task = self.bar.add_task(self.label or "iterations", total=self.iterations, status="")
+        """Start the clock."""
+        self.clock = time.perf_counter()
+        self.displays = [display() for wish in self.wishes if wish is True]
+        self.listeners: list[Listener] = [*self.displays, *(wish for wish in self.wishes if callable(wish))]
         return self
 
-    def show(self, iteration: int, error: float, bits_per_link: float) -> None:
-        """Move the bar."""
-        if self.bar is not None:
-            self.bar.update(
-                self.task, completed=iteration, status=f"error {error:.2e}, {bits_per_link / 1000:.0f} kbit a link"
-            )
+    def show(self, iteration: int, metric: Callable[[str], float], bits_per_link: float) -> None:
+        """Tell where the run is; `metric` gives the newest value of one."""
+        if not self.listeners:
+            return
+        value, seconds = metric(self.goal), time.perf_counter() - self.clock
+        if math.isfinite(value) and value > 0:
+            self.looks.append((iteration, math.log(value)))
+        rate = self._rate()
+        left: float = self.iterations - iteration
+        if rate and self.until and value > 0:
+            left = min(left, math.log(max(value / self.until, 1)) / -math.log1p(-rate))
+        done = iteration - self.begun
+        seconds_left = left * seconds / done if done > 0 else None
+        standing = Standing(iteration, self.iterations, metric("error"), bits_per_link, seconds, rate, seconds_left)
+        for listener in self.listeners:
+            listener(standing)
+
+    def _rate(self) -> float | None:
+        """Fit a line to the newest looks."""
+        if len(self.looks) < 3:
+            return None
+        count = len(self.looks)
+        mean_at, mean_of = (sum(column) / count for column in zip(*self.looks, strict=True))
+        spread = sum((at - mean_at) ** 2 for at, _ in self.looks)
+        slope = sum((at - mean_at) * (of - mean_of) for at, of in self.looks) / spread if spread else 0.0
+        return min(-math.expm1(slope), 1 - 1e-9) if slope < 0 else None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the bar away."""
-        if self.bar is not None:
-            self.bar.stop()
+        """Take bars away."""
+        for shown in self.displays:
+            shown.close()
+
+
+def display() -> "Bar | Lines":
+    """Return what suits standard error."""
+    # Not rich's own idea of a terminal: it takes FORCE_COLOR for one.
+    return Bar() if sys.stderr.isatty() else Lines()
+
+
+class Bar:
+    """A bar that is gone when the run is over."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichBar
+
+        self.bar: Any = RichBar(
+            TextColumn("{task.completed}/{task.total} iterations"),
+            BarColumn(),
+            TextColumn("{task.fields[status]}"),
+            console=Console(stderr=True),
+            transient=True,
+            redirect_stdout=False,  # what goes to standard output stays there
+        )
+        self.bar.start()
+        self.task: Any = None
+
+    def __call__(self, standing: Standing) -> None:
+        """Move it."""
+        if self.task is None:
+            self.task = self.bar.add_task("", total=standing.iterations, status="")
+        self.bar.update(self.task, completed=standing.iteration, status=standing.in_words())
+
+    def close(self) -> None:
+        """Take it away."""
+        self.bar.stop()
+
+
+class Lines:
+    """A line now and then, for a file or a pipe; none for a short run."""
+
+    def __init__(self) -> None:
+        self.due = FIRST_LINE
+
+    def __call__(self, standing: Standing) -> None:
+        """Print it, if it is time."""
+        if standing.seconds < self.due:
+            return
+        self.due = standing.seconds + NEXT_LINE
+        print(
+            f"lessbits: iteration {standing.iteration} of {standing.iterations}, {standing.in_words()}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def close(self) -> None:
+        """Leave the lines."""
+
+
+def _clock(seconds: float) -> str:
+    """Return a time as people write it.
+
+    >>> _clock(75), _clock(7384), _clock(400_000), _clock(float("inf"))
+    ('1:15', '2:03:04', '4 days', 'years')
+    """
+    if seconds > 3e7:
+        return "years"
+    if seconds > 2 * 86_400:
+        return f"{seconds / 86_400:.0f} days"
+    hours, rest = divmod(int(seconds), 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"

@@ -19,7 +19,7 @@ from lessbits.engines.devices import choose_devices, deal
 from lessbits.engines.ending import finish
 from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.keeper import Keeper
-from lessbits.engines.progress import Progress
+from lessbits.engines.progress import Progress, Wish
 from lessbits.engines.recorder import Recorder
 from lessbits.engines.stepwise import run_stepwise
 from lessbits.engines.trace import LinkModel, Trace
@@ -92,7 +92,7 @@ def simulate(
     start: Start | None = None,
     measures: Mapping[str, Measure] | None = None,
     link_model: LinkModel | None = None,
-    progress: bool = False,
+    progress: Wish = False,
     code: str = "entropy",
     encode: bool = False,
     checkpoints: Checkpoints | None = None,
@@ -107,6 +107,8 @@ def simulate(
     `code` says how levels are written as bytes: "entropy", whose length the loop finds from a model, or "fixed". With
     `encode` every message is really encoded, as between real processes: slower, and the bytes are exact. An interrupt
     raises `Interrupted`, which has the trace so far, when the last checkpoint is written.
+
+    `progress` shows a bar (lines, where standard error is no terminal), or calls your function with a `Standing`.
 
     `devices` of those that JAX has share the nodes; by default as many as a large problem keeps busy.
     """
@@ -159,7 +161,7 @@ def simulate(
     compile_seconds = time.perf_counter() - started
 
     most = 1
-    with Interrupts() as interrupts, Progress(iterations, progress) as bar:
+    with Interrupts() as interrupts, Progress(iterations, progress, until, goal, iteration) as bar:
         while not bool(chunk.stop) and not interrupts.asked:
             clock = time.perf_counter()
             chunk = jax.block_until_ready(_run_chunk(arena.fit(iteration), chunk, put(most, np.int32), goal))
@@ -169,7 +171,7 @@ def simulate(
             iteration, speed = int(chunk.iteration), int(chunk.records) / max(seconds, 1e-6)
             most = int(np.clip(speed * SECONDS_A_CHUNK, 1, min(4 * most, RECORDS_AT_ONCE)))
             most = keeper.at_most(iteration, most)
-            bar.show(iteration, recorder.last("error"), recorder.wire_bits_per_link())
+            bar.show(iteration, recorder.last, recorder.wire_bits_per_link())
         interrupted = not bool(chunk.stop)
     if interrupted:
         keeper.save(chunk)

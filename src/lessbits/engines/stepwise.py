@@ -10,7 +10,7 @@ from lessbits.engines.checkpoints import Checkpoints, Saved, name_leaves, put_le
 from lessbits.engines.checks import check_goal, check_run, check_start
 from lessbits.engines.ending import ceiling_of, finish
 from lessbits.engines.interrupts import Interrupted, Interrupts
-from lessbits.engines.progress import Progress
+from lessbits.engines.progress import Progress, Wish
 from lessbits.engines.ranks import Rank
 from lessbits.engines.recorder import Recorder
 from lessbits.engines.trace import LinkModel, Trace
@@ -34,7 +34,7 @@ def run_stepwise(
     record_every: int | None = None,
     start: Start | None = None,
     link_model: LinkModel | None = None,
-    progress: bool = False,
+    progress: Wish = False,
     code: str = "entropy",
     checkpoints: Checkpoints | None = None,
 ) -> Trace:
@@ -51,7 +51,8 @@ def run_stepwise(
     run = _Run(rank, iterations, until, goal, record_every, checkpoints, seed)
     run.begin(start)
     compile_seconds = time.perf_counter() - clock
-    with Interrupts() as interrupts, Progress(iterations, progress and transport.rank == 0) as bar:
+    wish = progress if transport.rank == 0 else False
+    with Interrupts() as interrupts, Progress(iterations, wish, until, goal, run.iteration) as bar:
         run.go(interrupts, bar)
     trace = finish(
         run.recorder,
@@ -122,7 +123,7 @@ class _Run:
             seconds = (time.perf_counter() - clock) / (self.iteration - first)
             if self.iteration == next_record:
                 self._record()
-                bar.show(self.iteration, self.recorder.last("error"), self.recorder.wire_bits_per_link())
+                bar.show(self.iteration, self.recorder.last, self.recorder.wire_bits_per_link())
             facts = np.array([[interrupts.asked, self.rank.diverged, seconds]])
             asked, diverged, slowest = self.transport.all_gather(facts).max(axis=0)
             if diverged and not self.stop:

@@ -6,7 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lessbits.report.text import human, numbers, step_sizes_in_words
+from lessbits.plain import human
+from lessbits.report.text import numbers, step_sizes_in_words
 
 SHOWN = 8  # rows of a ranking
 

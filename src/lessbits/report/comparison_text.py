@@ -5,7 +5,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from lessbits.report.text import human, numbers
+from lessbits.plain import human
+from lessbits.report.text import numbers
 
 
 def comparison_report(found: dict[str, Any], report: str | None) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from lessbits.engines.trace import Trace
-from lessbits.plain import plain
-from lessbits.report.text import human, method_in_words, step_sizes_in_words
+from lessbits.plain import human, plain
+from lessbits.report.text import method_in_words, step_sizes_in_words
 
 MOST_POINTS = 1500  # of a curve
 FEWEST_POINTS = 5  # that a slope is fitted to

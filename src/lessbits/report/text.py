@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from lessbits.engines.trace import Trace
+from lessbits.plain import human
 
 SHOWN = 12  # rows of a ranking
 
@@ -23,19 +24,6 @@ LETTERS = {
     "momentum": "β",
     "decay": "decay",
 }
-
-
-def human(bits: float) -> str:
-    """Write a number of bits with a unit.
-
-    >>> human(5212000)
-    '5.21 Mbit'
-    """
-    for unit in ("bit", "kbit", "Mbit", "Gbit"):
-        if bits < 1000:
-            return f"{bits:.3g} {unit}"
-        bits /= 1000
-    return f"{bits:.3g} Tbit"
 
 
 def method_in_words(settings: Mapping[str, Any]) -> str:

@@ -1,0 +1,83 @@
+"""Help, completion and exit statuses of the command line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lessbits import commands, experiment, settings
+from lessbits.engines.checks import GOALS
+from lessbits.helping import COMPLETIONS
+from lessbits.methods import METHODS
+from lessbits.methods.primal_dual import MESSAGES, OPTIONS
+from lessbits.networks import NETWORK_NAMES, WEIGHTINGS
+from lessbits.problems.download import BUILT_IN, CATALOGUE
+from lessbits.problems.splits import SPLITS
+from lessbits.quantizers import _NUMBERED, _PLAIN
+
+COMMAND = Path(sys.executable).parent / "lessbits"
+
+
+def names(setting):
+    return {name.rstrip(":") for name in COMPLETIONS[setting]}
+
+
+def test_what_can_be_completed_is_what_there_is():
+    assert names("problem") == set(experiment.PROBLEMS)
+    assert names("data") == {*BUILT_IN, *CATALOGUE}
+    assert names("split") == set(SPLITS)
+    assert names("network") == set(NETWORK_NAMES)
+    assert names("weights") == set(WEIGHTINGS)
+    assert names("method") == set(METHODS)
+    assert names("option") == set(OPTIONS)
+    assert names("messages") == set(MESSAGES)
+    assert set(COMPLETIONS["quantizer"]) >= {*_PLAIN, *_NUMBERED} - {name for name in _NUMBERED if "test" in name}
+    assert names("goal") == set(GOALS)
+    assert set(COMPLETIONS) <= set(settings.Settings.model_fields)
+    assert set(commands.USUAL_METHODS) <= names("method")
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("lessbits re", {"report", "reproduce"}),
+        ("lessbits run --check", {"--checkpoint", "--checkpoint-every"}),
+        ("lessbits run --network r", {"ring", "random-regular:"}),
+        ("lessbits compare --messages ", {"independent", "broadcast", "edge"}),
+    ],
+)
+def test_a_shell_is_offered_what_fits(line, offered):
+    words = {"_LESSBITS_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = subprocess.run([COMMAND], capture_output=True, text=True, env={**os.environ, **words})
+    assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize("command", ["", "run", "tune", "theory", "advise", "compare", "report", "reproduce", "demo"])
+def test_help_wraps_and_shows_no_types_of_flags(command):
+    words = [COMMAND, *command.split(), "--help"]
+    shown = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"}).stdout
+    assert "<bool>" not in shown
+    assert "Exit status: 0" in shown or command
+    assert "Examples:" in shown or command in ("", "demo")
+    for line in shown.split("╭")[0].splitlines():  # a paragraph ends where a sentence does
+        assert not line.strip() or line.strip()[-1] in ".:]" or len(line.rstrip()) > 150 or "Usage" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--version"], 0, "lessbits 0."),
+        (["data"], 0, "Usage: lessbits data"),
+        ([], 0, "Usage: lessbits"),
+        (["bogus"], 2, ""),
+        (["run", "--nodes", "x"], 2, ""),
+        (["report", "absent.trace"], 2, ""),
+    ],
+)
+def test_statuses_are_those_of_the_help(words, status, said):
+    done = subprocess.run([COMMAND, *words], capture_output=True, text=True)
+    assert done.returncode == status
+    assert said in done.stdout
+    assert done.stderr.count("\n") == (1 if status else 0)
