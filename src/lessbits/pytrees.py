@@ -21,7 +21,8 @@ def pytree(cls: type[Class]) -> type[Class]:
     Not by `jax.tree_util.register_dataclass`: up to jax 0.10 at least, the structures of two classes registered so
     compare equal if their fields do, and a compiled program of one was seen to be run for the other.
     """
-    made: Any = dataclass(frozen=True, eq=False)(cls)
+    # A repr that a base class has written stays.
+    made: Any = dataclass(frozen=True, eq=False, repr=cls.__repr__ is object.__repr__)(cls)
     traced = [entry.name for entry in fields(made) if not entry.metadata.get("static")]
     fixed = [entry.name for entry in fields(made) if entry.metadata.get("static")]
 
@@ -39,6 +40,20 @@ def pytree(cls: type[Class]) -> type[Class]:
 def static(**options: Any) -> Any:
     """Declare a field that shapes the program."""
     return field(metadata={"static": True}, **options)
+
+
+def traced(tree: Any) -> bool:
+    """Tell whether JAX is tracing through `tree`, so that its numbers are not known."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
+
+
+def short(value: Any) -> str:
+    """Return a number in a few digits, and of an array only its shape.
+
+    >>> short(np.float64(0.123456789)), short(np.zeros((2, 3)))
+    ('0.12346', 'array of shape (2, 3)')
+    """
+    return f"{float(value):.5g}" if np.ndim(value) == 0 else f"array of shape {np.shape(value)}"
 
 
 def put(values: Any, dtype: Any) -> jax.Array:

@@ -147,6 +147,12 @@ class Settings(BaseModel):
     latency: float | None = _setting(None, "Run", "seconds that an exchange takes, for simulated time", ge=0)
     bandwidth: float | None = _setting(None, "Run", "bits a second on a link, for simulated time", gt=0)
 
+    def __repr_args__(self) -> Any:
+        """Show what differs from the defaults."""
+        return [
+            entry for entry in super().__repr_args__() if entry[1] != type(self).model_fields[str(entry[0])].default
+        ]
+
     @classmethod
     def read(cls, given: Mapping[str, Any], file: Path | None = None) -> Self:
         """Join a TOML file and flags; flags win."""

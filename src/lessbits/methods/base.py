@@ -9,7 +9,7 @@ import numpy as np
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static, take_rows
+from lessbits.pytrees import pytree, short, static, take_rows, traced
 from lessbits.quantizers.base import Compressor, Payload
 from lessbits.randomness import Step
 
@@ -54,6 +54,19 @@ class Method(ABC):
     step_size_names: ClassVar[tuple[str, ...]]
     from_zero: ClassVar[tuple[str, ...]] = ()  # step sizes that may be zero
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
+
+    def __repr__(self) -> str:
+        """Show what is sent, and the step sizes."""
+        if traced(self):
+            return f"{type(self).__name__}(traced)"
+        words = [*dict.fromkeys(compressor.name for compressor in self.compressors), *self.choices()]
+        sizes = [f"{name}={short(getattr(self, name))}" for name in self.step_size_names]
+        return f"{type(self).__name__}({', '.join(words + sizes)})"
+
+    def choices(self) -> list[str]:
+        """Return in words what else makes this method what it is."""
+        gradients = getattr(self, "gradients", None)
+        return [] if gradients is None else [f"option {gradients.option}"]
 
     @property
     @abstractmethod

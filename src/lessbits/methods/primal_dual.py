@@ -108,6 +108,10 @@ class PrimalDual(Method):
             return IndependentMessages(self.quantizer, self.alpha)
         return (BroadcastMessages if self.messages == "broadcast" else EdgeMessages)(self.quantizer, self.alpha)
 
+    def choices(self) -> list[str]:
+        """Option and messages."""
+        return [f"option {self.option}", f"{self.messages} messages", *(["corrected"] if self.corrected else [])]
+
     @property
     def compressors(self) -> tuple[Compressor, ...]:
         """The quantizer, once for each message."""

@@ -12,7 +12,7 @@ from jax import lax
 from lessbits.errors import InputError
 from lessbits.problems.newton import solve_dual
 from lessbits.problems.reference import ALONE, Team, in_double, minimise, smallest_curvature
-from lessbits.pytrees import take_rows
+from lessbits.pytrees import short, take_rows, traced
 from lessbits.randomness import Draws, Purpose, Step, draws
 from lessbits.summation import squared_norms, sum_pairwise
 
@@ -28,6 +28,17 @@ class Problem(ABC):
     endless: ClassVar[bool] = False  # whether samples are fresh each time, so that a batch may have any size
     averages: ClassVar[bool] = False  # whether the solution is the mean of the start, which gossip alone finds
     local_constants: ClassVar[bool] = True  # whether a part of the nodes knows its L and μ without the solution
+
+    def __repr__(self) -> str:
+        """Show sizes, not data."""
+        facts = [f"{self.nodes} nodes", f"dim {self.dim}"]
+        if traced(self):
+            return f"{type(self).__name__}({', '.join(facts)}, traced)"
+        if self.samples > self.nodes:
+            facts.append(f"{self.samples} samples")
+        if (penalty := getattr(self, "regularization", None)) is not None:
+            facts.append(f"λ = {short(penalty[0])}")
+        return f"{type(self).__name__}({', '.join(facts)})"
 
     # What methods call, inside the compiled loop.
 

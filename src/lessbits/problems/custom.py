@@ -33,7 +33,7 @@ def known(value: float | None, name: str) -> float:
     return value
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Declared(Problem):
     """A problem whose constants are declared by its author."""
 

@@ -24,7 +24,7 @@ OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".bz2": bz2.open, ".
 LARGEST_WIDTH = 2**31 - 1  # scikit-learn reads feature indices as 32-bit integers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Samples:
     """Feature rows and one label a row: `features` is [samples, dim], dense or CSR, and `labels` is [samples].
 
@@ -50,6 +50,12 @@ class Samples:
             raise InputError(f"data set {self.name!r} has NaN or infinite values: remove those samples or mend them")
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "labels", labels)
+
+    def __repr__(self) -> str:
+        """Show sizes, not data."""
+        kind = "dense" if isinstance(self.features, np.ndarray) else "sparse"
+        labels = len(np.unique(self.labels))
+        return f"Samples({self.name!r}, {self.count} samples, {self.dim} features, {kind}, {labels} different labels)"
 
     @property
     def count(self) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LARGEST_DENSE = 3000  # side of a Gram matrix up to which all its eigenvalues are found
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearModel(Problem):
     """f_i(x) = (n/m) Σ_j φ(a_ij·x, b_ij) + (λ/2)‖x‖², with m the number of all samples.
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lessbits.pytrees import traced
 from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
 from lessbits.summation import separate, squared_distances, squared_norms
 
@@ -32,6 +33,10 @@ class Compressor(ABC):
     @abstractmethod
     def name(self) -> str:
         """The spelling that `make_quantizer` reads."""
+
+    def __repr__(self) -> str:
+        """Show the spelling."""
+        return f"{type(self).__name__}({'traced' if traced(self) else repr(self.name)})"
 
     def check(self, dim: int) -> None:
         """Raise `InputError` if vectors of this dimension cannot be compressed."""
