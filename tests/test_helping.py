@@ -15,7 +15,7 @@ from lessbits.methods.primal_dual import MESSAGES, OPTIONS
 from lessbits.networks import NETWORK_NAMES, WEIGHTINGS
 from lessbits.problems.download import BUILT_IN, CATALOGUE
 from lessbits.problems.splits import SPLITS
-from lessbits.quantizers import _NUMBERED, _PLAIN
+from lessbits.quantizers import make_quantizer
 
 COMMAND = Path(sys.executable).parent / "lessbits"
 
@@ -33,7 +33,9 @@ def test_what_can_be_completed_is_what_there_is():
     assert names("method") == set(METHODS)
     assert names("option") == set(OPTIONS)
     assert names("messages") == set(MESSAGES)
-    assert set(COMPLETIONS["quantizer"]) >= {*_PLAIN, *_NUMBERED} - {name for name in _NUMBERED if "test" in name}
+    numbers = {"scaled-": "dit-4", "fading:": "1:0.9"}
+    for name in COMPLETIONS["quantizer"]:
+        make_quantizer(name + (numbers.get(name, "4") if name.endswith(("-", ":")) else ""), dim=8)
     assert names("goal") == set(GOALS)
     assert set(COMPLETIONS) <= set(settings.Settings.model_fields)
     assert set(commands.USUAL_METHODS) <= names("method")

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import run_command
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("index.md", "choose.md", "concepts.md", "add-a-problem.md")
+PAGES = ("index.md", "choose.md", "concepts.md", "add-a-problem.md", "scikit-learn.md")
 
 
 def page(name: str) -> str:
@@ -35,13 +34,3 @@ def test_python_on_the_pages_runs(name: str, capsys: pytest.CaptureFixture[str])
     for code in re.findall(r"```python\n(.*?)```", page(name), re.DOTALL):
         exec(compile(code, name, "exec"), {})
         assert "reached error" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if "\n    lessbits" in page(name)])
-def test_commands_on_the_pages_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for line in re.findall(r"^    lessbits (.+)$", page(name), re.MULTILINE):
-        found = run_command(monkeypatch, capsys, *line.split("  #")[0].split())
-        assert found.status == 0, f"{line}: {found.err}"

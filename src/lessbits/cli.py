@@ -40,7 +40,7 @@ app = typer.Typer(
             "what was asked, said in one line; 130 if interrupted; 141 if the reader of its output went away.",
             "Files: results go where --out, --save, --json and the like say. Besides these only the cache folder "
             "~/.cache/lessbits ($XDG_CACHE_HOME/lessbits) is written: downloaded data, and compiled programs, which "
-            "may be removed at any time.",
+            "may be removed at any time. (For pictures Matplotlib keeps a list of fonts beside it.)",
             "Environment: LESSBITS_DATA, a folder to look for data sets in first; LESSBITS_COMPILED=off, to keep no "
             "compiled programs; NO_COLOR, for plain text.",
             "Completion of commands, flags and names in your shell: lessbits --install-completion.",

@@ -83,6 +83,11 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
     """Make everything that a run needs, and resolve every setting.
 
     With a transport the problem is spread over its ranks, and this one makes its own nodes alone.
+
+    >>> import lessbits
+    >>> experiment = build(lessbits.Settings(network="star", nodes=20, dim=50, theta=1.58, eta=1.0, until=1e-3))
+    >>> experiment.run().converged
+    True
     """
     problem, network, settings = build_parts(settings, transport)
     _check_method(problem, settings)

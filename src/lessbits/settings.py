@@ -25,7 +25,11 @@ def _setting(default: Any, group: str, text: str, chosen: str | None = None, **l
 
 
 class Settings(BaseModel):
-    """The settings of a run; what is None is chosen, and the run says what it chose."""
+    """The settings of a run; what is None is chosen, and the run says what it chose.
+
+    >>> Settings(network="star", nodes=100, until=1e-3).command("run")
+    'lessbits run --nodes 100 --network star --until 0.001'
+    """
 
     # Strict: "16" is no number of nodes. Not finite: no setting has a use for NaN or infinity.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

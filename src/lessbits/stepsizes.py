@@ -120,6 +120,11 @@ def primal_dual(
     `theory` takes those of the theorems (for option C with a target error ε, those of Corollary C; for option B
     `corrected` those of LEAD); `practical` takes those that are fastest on model problems (see practical.py), and tries
     them first.
+
+    >>> import lessbits
+    >>> problem, network = lessbits.Consensus.random(nodes=20, dim=50), lessbits.make_network("star", nodes=20)
+    >>> primal_dual(problem, network, "dit-2", theta=1.58, eta=1, alpha=0.2)
+    PrimalDual(dit-2, option B, independent messages, theta=1.58, eta=1, alpha=0.2)
     """
     check_name("option", option, OPTIONS)
     check_name("stepsizes", stepsizes, ("theory", "practical"))

@@ -74,7 +74,7 @@ def _check(option: str, setting: Setting) -> None:
 
 
 def step_sizes(option: str, setting: Setting, target: float | None = None) -> StepSizes:
-    """Theorems A to D (equations 8, 18, 25, 32); option C takes η of Corollary C (eq. 26) if a target ε is given.
+    """Theorems A to D (equations 36, 41, 47, 56); option C takes η of Corollary C (50) if a target ε is given.
 
     >>> consensus_on_a_ring = Setting(1, 1, lambda_max=4 / 3, lambda_min=0.0013, max_weight=1 / 3, omega=0)
     >>> round(step_sizes("A", consensus_on_a_ring).theta, 4)
@@ -127,7 +127,7 @@ def noise_floor(setting: Setting, eta: float) -> float:
 
 
 def iterations(option: str, setting: Setting, target: float, start: float) -> int:
-    """Iterations after which (1/n) E‖X - X*‖² ≤ ε is proven, from Ψ⁰ = `start` divided by n (eq. 27 for option C).
+    """Iterations after which (1/n) E‖X - X*‖² ≤ ε is proven, from Ψ⁰ = `start` divided by n (51 for option C).
 
     Options B and D: ‖X - X*‖² ≤ Ψ·η/(θ(1 - ημ/2)). Option A bounds x⁺ by the dual: μ²‖X⁺ - X*‖² ≤ ‖Z - Z*‖² ≤ λ_max Ψ.
     """

@@ -44,6 +44,13 @@ def make_codec(compressor: Compressor, dim: int, code: str = "entropy", dtype: A
 
     `code` is `entropy` or `fixed` (a fixed width for each level); it matters where levels are sent. A compressor that
     no codec was registered for sends its payload as it is.
+
+    >>> from lessbits.quantizers.dither import DitherPayload
+    >>> from lessbits import make_quantizer
+    >>> codec = make_codec(make_quantizer("dit-4", dim=6), dim=6)
+    >>> message = codec.encode(DitherPayload(np.array([0, 2, 0, -1, 0, 0], np.int8), np.float64(1.5)))
+    >>> len(message), codec.decode(message).levels.tolist()
+    (5, [0, 2, 0, -1, 0, 0])
     """
     check_name("code", code, CODES)
     dtype = np.dtype(dtype)

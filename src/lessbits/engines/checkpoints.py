@@ -46,6 +46,15 @@ class Checkpoints:
 
     With `resume` a run goes on from the newest, or from the one of iteration `resume_at`; without, the folder must not
     hold any yet.
+
+    >>> import tempfile, lessbits
+    >>> problem, network = lessbits.Consensus.random(nodes=8, dim=5), lessbits.make_network("ring", nodes=8)
+    >>> method = lessbits.primal_dual(problem, network, theta=0.5, eta=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = lessbits.simulate(problem, network, method, 100, checkpoints=Checkpoints(folder, every=50))
+    ...     again = Checkpoints(folder, resume=True)
+    ...     print(again.iterations(), len(lessbits.simulate(problem, network, method, 200, checkpoints=again)))
+    [50, 100] 201
     """
 
     folder: Path

@@ -153,7 +153,7 @@ def _clock(seconds: float) -> str:
     """Return a time as people write it.
 
     >>> _clock(75), _clock(7384), _clock(400_000), _clock(float("inf"))
-    ('1:15', '2:03:04', '4 days', 'years')
+    ('1:15', '2:03:04', '5 days', 'years')
     """
     if seconds > 3e7:
         return "years"

@@ -111,6 +111,13 @@ def simulate(
     `progress` shows a bar (lines, where standard error is no terminal), or calls your function with a `Standing`.
 
     `devices` of those that JAX has share the nodes; by default as many as a large problem keeps busy.
+
+    >>> import lessbits
+    >>> problem, network = lessbits.Consensus.random(nodes=20, dim=50), lessbits.make_network("star", nodes=20)
+    >>> method = lessbits.primal_dual(problem, network, "dit-4", theta=1.58, eta=1)
+    >>> trace = simulate(problem, network, method, iterations=1000, until=1e-3)
+    >>> trace.converged, bool(trace["error"][-1] <= 1e-3)
+    (True, True)
     """
     if encode:
         if measures:

@@ -24,6 +24,10 @@ class LinkModel:
 
     All links that send work at once; where most wait, as in a tree, the clock runs on. `gradient` is the time that a
     node takes for one sample gradient; the nodes work at once too.
+
+    >>> clock = LinkModel(latency=0.01, bandwidth=1e6)
+    >>> float(clock.seconds(np.array(100), bits=np.array(5e6), gradients_per_node=np.array(0)))
+    6.0
     """
 
     latency: float = 0.0

@@ -47,6 +47,12 @@ def make_network(spec: Any, nodes: int | None = None, weights: str = "metropolis
     `weights` is `metropolis`, `unit`, `max-degree` or `given` (what the graph or file says; a matrix, and a file with
     weights, always keep their own). `nodes` may be left out where the spec says it; else the two must agree. `seed` is
     for the random graphs alone.
+
+    >>> make_network("torus:4x4")
+    Network('torus:4x4', 16 nodes, 32 edges, degree at most 4, metropolis weights up to 0.2)
+    >>> import numpy as np
+    >>> make_network(np.array([[0, 0.5], [0.5, 0]])).lambda_max
+    1.0
     """
     check_name("weights", weights, WEIGHTINGS)
     if nodes is not None:
@@ -59,6 +65,11 @@ def make_network(spec: Any, nodes: int | None = None, weights: str = "metropolis
         network = spec
     elif _is_networkx(spec):
         network = Network.from_networkx(spec, weights)
+    elif _changes(spec):
+        raise InputError(
+            f"the network is a {type(spec).__name__}, as if it changed from iteration to iteration, but networks that "
+            "change are not supported yet: give one that stays, or the mean of its weights as a matrix"
+        )
     elif hasattr(spec, "shape"):
         refuse_other_weights("the matrix", weights)
         network = Network.from_matrix(spec)
@@ -106,6 +117,13 @@ def _build(name: str, parameters: list[str], nodes: int | None, seed: int) -> gr
     if name == "watts-strogatz":
         return graphs.watts_strogatz(nodes, seed, *parameters)
     return _FIXED[name](nodes)
+
+
+def _changes(spec: object) -> bool:
+    """Whether this stands for several networks, one after the other."""
+    if isinstance(spec, list | tuple):
+        return any(isinstance(one, str | Network) or hasattr(one, "shape") or _is_networkx(one) for one in spec)
+    return callable(spec) or hasattr(spec, "__next__")
 
 
 def _is_networkx(spec: object) -> bool:

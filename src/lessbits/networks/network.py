@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from scipy.sparse import csr_array
 
+LOSSES = ("loss", "packet_loss", "drop", "drop_probability", "failure_probability")  # attributes of edges
 PSEUDO_INVERSE_NODES = 5000  # a dense inverse beyond takes more than 200 MB and minutes
 
 
@@ -33,6 +34,10 @@ class Network:
 
     Every edge is two links, one for each direction, sorted by (owner, neighbor): `owner` sends on the link, to
     `neighbor`, with weight w_ij = w_ji > 0. Make one with `make_network` or a `from_` method: these check.
+
+    >>> triangle = Network.from_edges(3, [(0, 1), (1, 2), (0, 2)], weights="unit")
+    >>> print(f"{triangle.lambda_min:.3g} {triangle.lambda_max:.3g}")
+    3 3
     """
 
     name: str
@@ -83,6 +88,12 @@ class Network:
         """
         if graph.is_directed():
             raise InputError("the networkx graph is directed, but links go both ways: call graph.to_undirected() first")
+        lossy = [(*edge[:2], name) for edge in graph.edges(data=True) for name in LOSSES if edge[2].get(name)]
+        if lossy:
+            raise InputError(
+                f"edge {lossy[0][:2]} has the attribute {lossy[0][2]!r}, but links that lose messages are not "
+                "supported yet: every message must arrive, as over TCP and MPI; leave the attribute out to mean that"
+            )
         number = {node: index for index, node in enumerate(graph.nodes)}
         edges = [(number[first], number[second]) for first, second in graph.edges()]
         if weights != "given":

@@ -111,7 +111,7 @@ class Problem(ABC):
 
     @abstractmethod
     def sample_smoothness(self, batch_size: int = 1) -> float:
-        """L of the paper's equations 21 and 31: of batches of single samples f_ij (options C and D)."""
+        """L of the paper's equations (7) and (8): of batches of single samples f_ij (options C and D)."""
 
     @property
     @abstractmethod

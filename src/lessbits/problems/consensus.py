@@ -13,7 +13,11 @@ from lessbits.summation import squared_distances
 
 @pytree
 class Consensus(Problem):
-    """f_i(x) = ½‖x - c_i‖², so L = μ = 1 and x* is the mean of the c_i."""
+    """f_i(x) = ½‖x - c_i‖², so L = μ = 1 and x* is the mean of the c_i.
+
+    >>> Consensus.random(nodes=8, dim=5)
+    Consensus(8 nodes, dim 5)
+    """
 
     vectors: jax.Array  # c_i, [nodes, dim]
     counts: jax.Array

@@ -161,6 +161,12 @@ class Outside(Declared):
 
     JAX calls back into Python once an iteration with the nodes' points. For options C and D give the gradient of a
     single sample too.
+
+    >>> import numpy as np
+    >>> targets = np.arange(6.0).reshape(3, 2)
+    >>> problem = Outside.make(lambda x, node: x - targets[node], nodes=3, dim=2, smoothness=1, convexity=1)
+    >>> problem.solution.round(9).tolist()
+    [2.0, 3.0]
     """
 
     numbers: jax.Array = None  # type: ignore[assignment]  # global node numbers

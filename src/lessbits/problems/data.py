@@ -29,6 +29,9 @@ class Samples:
     """Feature rows and one label a row: `features` is [samples, dim], dense or CSR, and `labels` is [samples].
 
     Both are made float64; sparse indices are sorted and unique. Empty rows are valid samples.
+
+    >>> Samples(np.eye(3), np.array([0, 1, 1]), "mine").binary_labels().tolist()
+    [-1.0, 1.0, 1.0]
     """
 
     features: "np.ndarray | sparse.csr_matrix"
@@ -120,6 +123,9 @@ def load_samples(source: str | os.PathLike[str], features: int | None = None, do
     A name is looked for in the folder `$LESSBITS_DATA`, in the user's cache, among scikit-learn's own small sets
     and, unless `download` is False, on the LIBSVM page. `features` is the number of columns where the file does not
     use all of them; the sets of the LIBSVM page know theirs.
+
+    >>> load_samples("breast-cancer")
+    Samples('breast-cancer', 569 samples, 30 features, dense, 2 different labels)
     """
     if features is not None and not (isinstance(features, Integral) and 1 <= features <= LARGEST_WIDTH):
         raise InputError(

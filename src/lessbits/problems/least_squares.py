@@ -16,7 +16,12 @@ from lessbits.pytrees import pytree
 
 @pytree
 class LeastSquares(LinearModel):
-    """φ(a·x, b) = ½(a·x - b)²; ridge regression if λ > 0."""
+    """φ(a·x, b) = ½(a·x - b)²; ridge regression if λ > 0.
+
+    >>> problem = LeastSquares.random(nodes=4, dim=3, condition=50)
+    >>> print(f"{problem.condition_number:.0f}")
+    50
+    """
 
     factor: jax.Array | None = None  # Cholesky factors of the local Hessians, for dual gradients
 

@@ -8,7 +8,14 @@ from lessbits.pytrees import pytree
 
 @pytree
 class Logistic(LinearModel):
-    """φ(a·x, b) = log(1 + exp(-b a·x)) with labels b = ±1."""
+    """φ(a·x, b) = log(1 + exp(-b a·x)) with labels b = ±1.
+
+    >>> from lessbits import load_samples, split_samples
+    >>> samples = load_samples("breast-cancer").normalized_rows()
+    >>> parts = split_samples(samples, nodes=8, how="sorted")
+    >>> Logistic.from_samples(samples, parts, samples.binary_labels(), regularization=0.01)
+    Logistic(8 nodes, dim 30, 568 samples, λ = 0.01)
+    """
 
     curvature_bound = 0.25
 

@@ -23,6 +23,12 @@ class Softmax(Problem):
     A `penalty` p makes it (λ/2) Σ_k p_k ‖X_k‖². If the last feature, the intercept, has none, then adding one number to
     all its entries changes nothing, and noise would let them drift; so half the square of their mean is added, which is
     zero at the solution.
+
+    >>> from lessbits import load_samples, split_samples
+    >>> samples = load_samples("iris")
+    >>> labels, classes = samples.class_labels()
+    >>> Softmax.from_samples(samples, split_samples(samples, nodes=3), labels, classes, regularization=0.1)
+    Softmax(3 nodes, dim 12, 150 samples, λ = 0.1)
     """
 
     design: Design

@@ -29,6 +29,11 @@ def split_samples(samples: Samples, nodes: int, how: str = "sorted", seed: int =
 
     The first two drop the remainder, the last samples in their order; the other two use every sample and give
     every node at least one. `seed` draws all that is random.
+
+    >>> import numpy as np
+    >>> samples = Samples(np.eye(6), np.array([1, 0, 1, 0, 1, 0]), "six")
+    >>> [part.tolist() for part in split_samples(samples, nodes=2, how="sorted")]
+    [[1, 3, 5], [0, 2, 4]]
     """
     name, colon, parameter = how.partition(":")
     check_name("split", name, SPLITS)

@@ -17,6 +17,16 @@ class Stream(Declared):
     """An endless stream of samples: a JAX function (x, iteration, node) -> ∇f(x, ξ), for option C.
 
     The sample ξ must be made from iteration and node (and a seed of your own), so that every engine draws the same.
+
+    >>> noise = lambda k, node: jax.random.normal(jax.random.fold_in(jax.random.key(node), k), 2)
+    >>> problem = Stream.make(
+    ...     lambda x, k, node: x - node + 0.1 * noise(k, node),
+    ...     mean_loss=lambda x, node: 0.5 * ((x - node) ** 2).sum(),
+    ...     nodes=3,
+    ...     dim=2,
+    ... )
+    >>> problem.solution.round(9).tolist()
+    [1.0, 1.0]
     """
 
     mean: Callable[[jax.Array, jax.Array], jax.Array] = static(default=None)

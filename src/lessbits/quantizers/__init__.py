@@ -56,7 +56,12 @@ _NUMBERED: dict[str, Callable[[int], Compressor]] = {
 
 
 def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
-    """Add a quantizer of your own: `NAME` for one without a number, `NAME-` or `NAME:` for one with."""
+    """Add a quantizer of your own: `NAME` for one without a number, `NAME-` or `NAME:` for one with.
+
+    >>> register_quantizer("halved-", lambda k: RandK.make(max(1, k // 2)))
+    >>> make_quantizer("halved-10", dim=20).name
+    'rand-5'
+    """
     if spelling.endswith(("-", ":")):
         _NUMBERED[spelling] = make
     else:
