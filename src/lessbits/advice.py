@@ -135,10 +135,7 @@ def free_compression(settings: Settings) -> dict[str, Any]:
 
 def describe_network(network: Network) -> str:
     """Describe a network in words."""
-    return (
-        f"{network.name}, {network.nodes} nodes, {network.edges} edges, degree at most {network.maximal_degree}, "
-        f"{network.weighting} weights up to {network.max_weight:.6g}"
-    )
+    return f"{network.name}, {network.in_words()}"
 
 
 def _choice(name: str, dim: int, setting: theory.Setting, messages: str) -> dict[str, Any]:

@@ -121,7 +121,8 @@ def run(
     if write_toml:
         # Not on how many ranks: the run is the same on any number, and in the simulator.
         write_toml.write_text(done.settings.model_copy(update={"ranks": None}).to_toml(), encoding="utf-8")
-    show(done.trace.summary(), json_file, lambda: run_report(done.trace, done.network))
+    told = {**done.trace.summary(), "interrupted": done.interrupted, "prepare_seconds": done.prepared}
+    show(told, json_file, lambda: run_report(done.trace, done.network, done.prepared, done.ranks))
     if done.trace.diverged:
         _complain(done.trace.message)
         raise typer.Exit(1)

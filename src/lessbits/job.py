@@ -1,7 +1,8 @@
 """One run as the command line asks for it: simulated here, or as one rank of several."""
 
+import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ class Done:
     settings: Settings
     network: str  # in words
     interrupted: bool
+    prepared: float  # seconds that making the problem, its solution and the step sizes took
+    ranks: int
 
     def save_solution(self, file: Path) -> None:
         """Write the nodes' final x."""
@@ -49,14 +52,17 @@ def run_job(
     def go(transport: "Transport | None") -> Done:
         if folder is not None and (transport is None or transport.rank == 0):
             Checkpoints(folder, every, resume).check()  # before anything takes long
+        clock = time.perf_counter()
         experiment = build(settings, transport)
+        prepared = time.perf_counter() - clock
         checkpoints = None
         if folder is not None:
             checkpoints = Checkpoints(folder, every, resume, resume_at, experiment.settings.model_dump())
         with ExitStack() as stack:
             here = log is not None and (transport is None or transport.rank == 0)
             lines = stack.enter_context(Log(log, experiment.settings.model_dump())) if log and here else None
-            return _run(experiment, checkpoints, progress, lines)
+            done = _run(experiment, checkpoints, progress, lines)
+            return replace(done, prepared=prepared, ranks=1 if transport is None else transport.size)
 
     if settings.engine == "simulate":
         return go(None)
@@ -77,4 +83,4 @@ def _run(experiment: Experiment, checkpoints: Checkpoints | None, progress: bool
         trace, interrupted = stop.trace, True
     if log is not None:
         log.end(trace)
-    return Done(trace, experiment.settings, network, interrupted)
+    return Done(trace, experiment.settings, network, interrupted, prepared=0.0, ranks=1)

@@ -21,6 +21,16 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def counted(number: int | float, thing: str) -> str:
+    """Write a number of things.
+
+    >>> counted(1, "edge"), counted(2.5, "epoch"), counted(1200, "node")
+    ('1 edge', '2.5 epochs', '1200 nodes')
+    """
+    shown = f"{number}" if isinstance(number, int) else f"{number:.4g}"
+    return f"{shown} {thing}" if shown == "1" else f"{shown} {thing}s"
+
+
 def human(bits: float) -> str:
     """Write a number of bits with a unit.
 

@@ -164,5 +164,7 @@ class PrimalDual(Method):
         return self.gradients.passes(problem)
 
     def suspect(self, problem: Problem) -> str:
-        """Gradient descent alone diverges above η = 2/L; below that it is the dual step."""
+        """Memories run away above α = 1, gradient descent alone above η = 2/L; below that it is the dual step."""
+        if float(self.alpha) > 1:
+            return "alpha"
         return "eta" if self.option != "A" and self.gradients.too_large(self.eta, problem) else "theta"

@@ -18,6 +18,7 @@ from lessbits.networks.weights import (
     given_weights,
     merge_edges,
 )
+from lessbits.plain import counted
 
 if TYPE_CHECKING:
     import networkx
@@ -208,7 +209,11 @@ class Network:
 
     def __repr__(self) -> str:
         """One line: name, size, weights."""
+        return f"Network({self.name!r}, {self.in_words()})"
+
+    def in_words(self) -> str:
+        """Return size and weights."""
         return (
-            f"Network({self.name!r}, {self.nodes} nodes, {self.edges} edges, degree at most {self.maximal_degree}, "
-            f"{self.weighting} weights up to {self.max_weight:.6g})"
+            f"{self.nodes} nodes, {counted(self.edges, 'edge')}, degree at most {self.maximal_degree}, "
+            f"{self.weighting} weights up to {self.max_weight:.6g}"
         )

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from lessbits.engines.trace import Trace
-from lessbits.plain import human
+from lessbits.plain import counted, human
 
 SHOWN = 12  # rows of a ranking
 
@@ -58,12 +58,12 @@ def numbers(title: str, *headings: str) -> Table:
     return table
 
 
-def run_report(trace: Trace, network: str) -> None:
-    """Say how a run ended; the network is described in words."""
+def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | None = None) -> None:
+    """Say how a run ended; the network is described in words, and making everything took `prepared` seconds."""
     last, settings = trace.summary(), trace.settings
     facts = {
         "result": last["message"],
-        "problem": f"{settings['problem']}, {settings['nodes']} nodes, {settings['dim']} dimensions",
+        "problem": f"{settings['problem']}, {settings['nodes']} nodes, {counted(settings['dim'], 'dimension')}",
         "network": network,
         "method": method_in_words(settings),
         "step sizes": step_sizes_in_words(settings),
@@ -71,10 +71,14 @@ def run_report(trace: Trace, network: str) -> None:
         "suboptimality": f"{last['suboptimality']:.3e}   (f - f* at the average of the x_i)",
         "bits per link": f"{human(last['wire_bits_per_link'])}   ({_how_counted(last, settings)})",
         "": f"{human(last['bits_per_link'])}   (by the paper's formulas; {last['messages']} messages on all links)",
-        "gradients": f"{last['gradient_evaluations']} of single samples, {last['epochs']:.4g} epochs, "
-        f"in {last['gradient_rounds']} rounds",
+        "gradients": f"{last['gradient_evaluations']} of single samples, {counted(last['epochs'], 'epoch')}, "
+        f"in {counted(last['gradient_rounds'], 'round')}",
         "time": f"{last['seconds']:.3g} s, and {trace.compile_seconds:.3g} s to {_before(last)}",
     }
+    if prepared >= 0.1:
+        facts["time"] += f"; before that {prepared:.3g} s for the problem, its solution and step sizes"
+    if settings["engine"] == "mpi":
+        facts["engine"] = f"MPI, {counted(ranks or 1, 'rank')}"
     if "compute_seconds" in last:
         facts["of it"] = (
             f"{last['compute_seconds']:.3g} s computing, {last['coding_seconds']:.3g} s coding, "
