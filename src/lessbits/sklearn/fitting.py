@@ -32,6 +32,7 @@ from lessbits.stepsizes import make_method
 DENSE_FROM = 0.1  # share of entries that are not zero from which sparse rows are written out
 FLOAT_BITS = 32  # of a mean or a spread that nodes agree on
 ROUNDING = 1e-11  # of a model's length: nodes do not get nearer
+FEWEST_ROWS = 16  # that a node is padded to: there less would save no time
 DIGITS = 3  # binary digits of the number of rows that a node is padded to
 
 
@@ -198,8 +199,8 @@ class Decentralized(BaseEstimator):
 def _roomy(rows: int) -> int:
     """Return a little more, so that fits on nearly as many rows, as in cross-validation, share a compiled program.
 
-    >>> [_roomy(rows) for rows in (1, 5, 9, 100, 101, 112)]
-    [1, 5, 10, 112, 112, 112]
+    >>> [_roomy(rows) for rows in (1, 9, 17, 100, 101, 112)]
+    [16, 16, 20, 112, 112, 112]
     """
     unit = 2 ** max(0, rows.bit_length() - DIGITS)
-    return -(-rows // unit) * unit
+    return max(FEWEST_ROWS, -(-rows // unit) * unit)
