@@ -42,7 +42,8 @@ def test_what_is_given_is_kept():
 
 def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
     monkeypatch.setattr("lessbits.expected.SPACINGS", (2.0, 1.0))
-    for name, fewer in (("FINENESSES", (3, 10)), ("PASSES", 1), ("RUN", 1), ("REFINED", 1)):
+    fewer_steps = {"AROUND": (-1, 0, 1), "FAR": (-5, 0, 5)}
+    for name, fewer in {"FINENESSES": (3, 10), "PASSES": 1, "RUN": 1, "REFINED": 1, **fewer_steps}.items():
         monkeypatch.setattr(f"lessbits.fewest.{name}", fewer)
     problem, network = LeastSquares.random(6, 12, condition=40.0), make_network("ring", 6)
     search = Fewest(problem, network, 1e-6, iterations=3000)
@@ -152,7 +153,7 @@ def test_advice_without_a_target_takes_a_millionth_of_the_start():
     ],
 )
 def test_what_was_asked_of_advice_is_in_its_command(flags, monkeypatch, capsys):
-    settings = Settings(nodes=6, dim=10, until=1e-6, **flags)
+    settings = Settings(nodes=6, dim=10, until=1e-6, condition=4.0, **flags)
     fewest = advise(settings)["fewest"]
     assert fewest["until"] == 1e-6
     for row in fewest["expected"][:2]:
@@ -165,7 +166,8 @@ def test_what_was_asked_of_advice_is_in_its_command(flags, monkeypatch, capsys):
 
 
 def test_tuning_keeps_what_is_given_and_leaves_out_methods_that_cannot(monkeypatch):
-    for name, fewer in (("PASSES", 1), ("RUN", 1), ("REFINED", 1)):
+    monkeypatch.setattr("lessbits.expected.SPACINGS", (2.0, 1.0))
+    for name, fewer in (("PASSES", 1), ("RUN", 1), ("REFINED", 1), ("AROUND", (-1, 0, 1))):
         monkeypatch.setattr(f"lessbits.fewest.{name}", fewer)
     problem, network = Consensus.random(5, 40), make_network("ring", 5)
     tried = Fewest(problem, network, 1e-3, iterations=1000).search(quantizer="dit-2")  # too noisy for tree
