@@ -19,7 +19,10 @@ def test_it_builds_strictly(tmp_path: Path) -> None:
     told = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     built = subprocess.run(told, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    assert "simulate" in (tmp_path / "site" / "api" / "index.html").read_text(encoding="utf-8")
+    api = (tmp_path / "site" / "api" / "index.html").read_text(encoding="utf-8")
+    assert "simulate" in api
+    assert "DecentralizedRidge" in api
+    assert "<blockquote>" not in api  # examples are code
 
 
 def test_every_page_is_in_the_menu() -> None:
