@@ -31,9 +31,11 @@ KEYS = {
     "gradient_evaluations",
     "seconds",
     "compile_seconds",
+    "prepare_seconds",
+    "interrupted",
     "settings",
 }
-CLOCKS = ("seconds", "compile_seconds")
+CLOCKS = ("seconds", "compile_seconds", "prepare_seconds")
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def lessbits(*arguments, seconds=90, **options):
 
 def results(summary):
     """What a summary says of the run itself."""
-    other = ("settings", "compile_seconds", *CLOCKS)
+    other = ("settings", "compile_seconds", "prepare_seconds", *CLOCKS)
     return {name: value for name, value in json.loads(summary).items() if name not in other}
 
 
