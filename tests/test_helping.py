@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -37,6 +38,8 @@ def test_what_can_be_completed_is_what_there_is():
     for name in COMPLETIONS["quantizer"]:
         make_quantizer(name + (numbers.get(name, "4") if name.endswith(("-", ":")) else ""), dim=8)
     assert names("goal") == set(GOALS)
+    for name in ("stepsizes", "precision", "engine", "code"):
+        assert names(name) == set(map(str, get_args(settings.Settings.model_fields[name].annotation)))
     assert set(COMPLETIONS) <= set(settings.Settings.model_fields)
     assert set(commands.USUAL_METHODS) <= names("method")
 

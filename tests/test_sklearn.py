@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import lessbits
 from lessbits.engines.trace import Trace
 from lessbits.errors import InputError
+from lessbits.report.formats import write_report
 from lessbits.sklearn import DecentralizedLogisticRegression, DecentralizedRidge
 
 
@@ -109,7 +110,9 @@ def test_sites_are_the_nodes():
     assert model.n_nodes_ == 3
     assert model.trace_.x.shape == (3, 15)
     assert_same(model, LogisticRegression(tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(*IRIS))
-    assert np.abs(model.trace_.x - model.trace_.x.mean(0)).max() < 1e-6  # every site has the model
+    assert list(model.sites_) == ["east", "north", "west"]
+    for node in model.trace_.x:  # every site has the model
+        np.testing.assert_allclose(node.reshape(5, 3).T, np.column_stack([model.coef_, model.intercept_]), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +120,15 @@ def test_sites_are_the_nodes():
     [
         ({}, ["a", "b"], "sites has shape"),
         ({}, ["a"] * 150, "one site, a"),
+        ({}, [None] * 75 + ["a"] * 75, "of several kinds, or missing"),
+        ({}, [float("nan")] * 75 + [1.0] * 75, "some rows have no site"),
+        ({"n_nodes": 2.5}, None, "n_nodes is 2.5, but it must be a whole number"),
+        ({"n_nodes": "3"}, None, "n_nodes is '3'"),
+        ({"C": "1"}, None, "C is '1', but it must be a number"),
+        ({"step_sizes": [1.0]}, None, "step_sizes is"),
+        ({"step_sizes": {"seed": 1}}, None, "unknown step size 'seed'"),
+        ({"step_sizes": {"eta": "x"}}, None, "the step size eta is 'x'"),
+        ({"option": "A", "method": "primal-dual"}, None, "fit_intercept=False"),
         ({"n_nodes": 1}, None, "n_nodes is 1"),
         ({"n_nodes": 151}, None, "n_nodes is 151"),
         ({"C": 0.0}, None, "C is 0"),
@@ -132,7 +144,7 @@ def test_bad_parameters_are_refused_with_a_sentence(choice, sites, says):
 
 
 def test_a_fit_that_stops_early_warns():
-    with pytest.warns(ConvergenceWarning, match="max_iter=5 iterations"):
+    with pytest.warns(ConvergenceWarning, match=r"after 5 iterations \(max_iter=5\)"):
         DecentralizedRidge(max_iter=5).fit(*DIABETES)
 
 
@@ -140,8 +152,9 @@ def test_bits_are_all_that_was_sent():
     model = DecentralizedRidge(random_state=0, n_nodes=4).fit(*DIABETES)
     plain = clone(model).set_params(standardize=False, tol=1.0).fit(*DIABETES)
     links = 8
+    assert plain.trace_.x.shape == (4, 11)
     assert plain.bits_ == round(plain.trace_["wire_bits_per_link"][-1] * links)
-    means_and_spreads = 2 * 10 * 32  # float32 numbers, up and down the three edges of a spanning tree
+    means_and_spreads = (2 * 10 + 1) * 32  # float32 numbers, up and down the three edges of a spanning tree
     assert model.bits_ == round(model.trace_["wire_bits_per_link"][-1] * links) + means_and_spreads * 2 * 3
     assert model.n_iter_ == model.trace_["iteration"][-1]
 
@@ -181,7 +194,8 @@ def test_a_model_is_saved_and_loaded_without_pickle(tmp_path, network):
     assert loaded.get_params()["quantizer"] == "grid:20"
     refitted = clone(loaded).fit(frame, names)
     np.testing.assert_array_equal(refitted.coef_, model.coef_)
-    assert Trace.load(tmp_path / "model.safetensors").message == model.trace_.message  # for `lessbits report`
+    for kind in ("html", "md"):
+        write_report([Trace.load(tmp_path / "model.safetensors")], tmp_path / f"run.{kind}")
     with pytest.raises(InputError, match=r"is a DecentralizedLogisticRegression, no DecentralizedRidge"):
         DecentralizedRidge.load(tmp_path / "model.safetensors")
 
@@ -196,8 +210,45 @@ def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(InputError, match="there is no model"):
         DecentralizedRidge.load(tmp_path / "absent")
     model.set_params(random_state=3).save(tmp_path / "model")
-    assert DecentralizedRidge.load(tmp_path / "model").intercept_ == model.intercept_
+    loaded = DecentralizedRidge.load(tmp_path / "model").intercept_
+    assert (loaded, type(loaded)) == (model.intercept_, float)
+    with pytest.raises(InputError, match="there is no folder"):
+        model.save(tmp_path / "absent" / "model")
     content = (tmp_path / "model").read_bytes()
     (tmp_path / "model").write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match="damaged"):
         DecentralizedRidge.load(tmp_path / "model")
+
+
+def test_large_offsets_are_no_excuse():
+    rows = np.column_stack([DIABETES[0], DIABETES[0][:, 0] + 1e3, np.ones(442)])
+    model = DecentralizedRidge(random_state=0).fit(rows, DIABETES[1])
+    assert_same(model, Ridge(solver="svd").fit(rows, DIABETES[1]))
+
+
+def test_a_class_without_weight_is_named():
+    weights = np.where(IRIS[1] == 2, 0.0, 1.0)
+    with pytest.raises(InputError, match="of class 0, 1, but there must be"):
+        DecentralizedLogisticRegression().fit(*IRIS, sample_weight=weights)
+
+
+def test_a_graph_of_sites_is_matched_by_name():
+    sites = np.array(["a", "b", "c", "d"])[np.arange(442) % 4]
+    graph = networkx.Graph([("d", "a"), ("d", "b"), ("d", "c")])  # a star around the last in order
+    model = DecentralizedRidge(network=graph, random_state=0).fit(*DIABETES, sites=sites)
+    first, second, _ = model.trace_.provenance["edges"]
+    assert {*zip(first, second, strict=True)} == {(0, 3), (1, 3), (2, 3)}
+
+
+def test_wide_sparse_rows_need_no_square_matrices():
+    rows = sparse.random_array((60, 5000), density=0.002, rng=np.random.default_rng(0), format="csr")
+    targets = np.asarray(rows.sum(axis=1)).ravel()
+    model = DecentralizedRidge(n_nodes=2, random_state=0).fit(rows, targets)
+    pooled = Ridge(solver="sparse_cg", tol=1e-12).fit(rows, targets)
+    np.testing.assert_allclose(model.coef_, pooled.coef_, atol=1e-6)
+
+
+def test_practical_step_sizes_of_ridge_count_on_the_mean():
+    few = np.where(np.arange(442) < 4, 0, 1 + np.arange(442) % 3)  # a site with four rows is nearly flat
+    choice = {"method": "primal-dual", "quantizer": "dit-4", "random_state": 0, "max_iter": 5000}
+    assert DecentralizedRidge(**choice).fit(*DIABETES, sites=few).n_iter_ < 600

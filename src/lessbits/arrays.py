@@ -18,7 +18,7 @@ def write_arrays(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], te
     """Write a file of arrays, with texts beside them."""
     from safetensors.numpy import save
 
-    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, dict(texts))
+    content = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, dict(texts))
     write_whole(Path(path), content)
 
 

@@ -36,9 +36,11 @@ app = typer.Typer(
     epilog="\n\n".join(
         (
             "Start with lessbits demo, and go on with lessbits compare --help and lessbits run --help.",
-            "Exit status: 0 if all went well; 1 if a run diverged or no run reached its target; 2 for a mistake in "
-            "what was asked, said in one line; 130 if interrupted; 141 if the reader of its output went away.",
-            "Files: results go where --out, --save, --json and the like say. Besides these only the cache folder "
+            "Exit status: 0 if all went well; 1 if a run diverged or did not reach its target (compare and tune: if no "
+            "run did); 2 for a mistake in what was asked, said in one line; 130 if interrupted; 141 if the reader of "
+            "its output went away.",
+            "Files: results go where --out, --save, --json and the like say, or to the defaults that the help of a "
+            "command names, under the current folder. Besides these only the cache folder "
             "~/.cache/lessbits ($XDG_CACHE_HOME/lessbits) is written: downloaded data, and compiled programs, which "
             "may be removed at any time. (For pictures Matplotlib keeps a list of fonts beside it.)",
             "Environment: LESSBITS_DATA, a folder to look for data sets in first; LESSBITS_COMPILED=off, to keep no "
@@ -125,6 +127,9 @@ def run(
     show(told, json_file, lambda: run_report(done.trace, done.network, done.prepared, done.ranks))
     if done.trace.diverged:
         _complain(done.trace.message)
+        raise typer.Exit(1)
+    if settings.until is not None and not done.trace.converged and not done.interrupted:
+        _complain(f"the target was not reached ({done.trace.message}): allow more --iterations, or ask for less")
         raise typer.Exit(1)
     if done.interrupted:
         if checkpoint and json_file != "-":

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from numbers import Real
 
 
 class InputError(ValueError):
@@ -29,6 +30,8 @@ def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
 
 def check_positive(name: str, given: float) -> float:
     """Return `given` if it is a finite number above zero, else raise."""
+    if not isinstance(given, Real):
+        raise InputError(f"{name} is {given!r}, but it must be a number above 0")
     if not (given > 0 and given < float("inf")):
         raise InputError(f"{name} is {given:g}, but it must be a finite number above 0")
     return given

@@ -1,8 +1,8 @@
 """One run as the command line asks for it: simulated here, or as one rank of several."""
 
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,11 +58,10 @@ def run_job(
         checkpoints = None
         if folder is not None:
             checkpoints = Checkpoints(folder, every, resume, resume_at, experiment.settings.model_dump())
-        with ExitStack() as stack:
-            here = log is not None and (transport is None or transport.rank == 0)
-            lines = stack.enter_context(Log(log, experiment.settings.model_dump())) if log and here else None
-            done = _run(experiment, checkpoints, progress, lines)
-            return replace(done, prepared=prepared, ranks=1 if transport is None else transport.size)
+        ranks, first = (1, True) if transport is None else (transport.size, transport.rank == 0)
+        kept = Log(log, experiment.settings.model_dump()) if log and first else nullcontext()
+        with kept as lines:
+            return _run(experiment, checkpoints, progress, lines, prepared, ranks)
 
     if settings.engine == "simulate":
         return go(None)
@@ -75,7 +74,14 @@ def run_job(
         return done if world.rank == 0 else None
 
 
-def _run(experiment: Experiment, checkpoints: Checkpoints | None, progress: bool, log: Log | None) -> Done:
+def _run(
+    experiment: Experiment,
+    checkpoints: Checkpoints | None,
+    progress: bool,
+    log: Log | None,
+    prepared: float,
+    ranks: int,
+) -> Done:
     network, interrupted = describe_network(experiment.network), False
     try:
         trace = experiment.run((progress, log) if log else progress, checkpoints)
@@ -83,4 +89,4 @@ def _run(experiment: Experiment, checkpoints: Checkpoints | None, progress: bool
         trace, interrupted = stop.trace, True
     if log is not None:
         log.end(trace)
-    return Done(trace, experiment.settings, network, interrupted, prepared=0.0, ranks=1)
+    return Done(trace, experiment.settings, network, interrupted, prepared, ranks)

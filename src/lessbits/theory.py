@@ -89,7 +89,7 @@ def step_sizes(option: str, setting: Setting, target: float | None = None) -> St
 
 
 def stochastic_eta(setting: Setting, target: float | None) -> float:
-    """Equation 26: η for which option C reaches E‖x̂ - x*‖² ≤ ε; 1/(2L) without a target."""
+    """Equation 50: η for which option C reaches E‖x̂ - x*‖² ≤ ε; 1/(2L) without a target."""
     largest = 1 / (2 * setting.smoothness)
     if target is None or setting.noise == 0:
         return largest
@@ -154,7 +154,7 @@ def lyapunov_coefficients(option: str, setting: Setting, sizes: StepSizes) -> Ly
 
 
 def free_omega(setting: Setting) -> float:
-    """Equation 10: up to ω = min(ρ/ρ_∞, κρ) compression costs no more iterations, up to a constant."""
+    """Equation 11: up to ω = min(ρ/ρ_∞, κρ) compression costs no more iterations, up to a constant."""
     return min(setting.rho / setting.rho_inf, setting.condition_number * setting.rho)
 
 

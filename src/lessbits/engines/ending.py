@@ -31,7 +31,7 @@ def finish(
 ) -> Trace:
     """Say how the run ended, and make its trace."""
     error = recorder.last("error")
-    converged = until is not None and recorder.last(goal) <= until
+    converged = until is not None and bool(recorder.last(goal) <= until)
     diverged = not error <= ceiling
     if interrupted:
         message = f"interrupted at iteration {iteration} with {goal} {recorder.last(goal):.3g}"

@@ -5,12 +5,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from lessbits.plain import human
 
-WINDOW = 60  # looks that the rate is fitted to, some 15 seconds
+WINDOW = 60  # looks that the rate is fitted to, some 15 seconds of a simulation
 FIRST_LINE, NEXT_LINE = 5.0, 10.0  # seconds to the first line, and between lines, where there is no terminal
 
 
@@ -71,8 +72,13 @@ class Progress:
         done = iteration - self.begun
         seconds_left = left * seconds / done if done > 0 else None
         standing = Standing(iteration, self.iterations, metric("error"), bits_per_link, seconds, rate, seconds_left)
-        for listener in self.listeners:
-            listener(standing)
+        for listener in list(self.listeners):
+            try:
+                listener(standing)
+            except OSError:  # whoever read it has gone; the run goes on
+                if listener not in self.displays:
+                    raise
+                self.listeners.remove(listener)
 
     def _rate(self) -> float | None:
         """Fit a line to the newest looks."""
@@ -89,7 +95,8 @@ class Progress:
     ) -> None:
         """Take bars away."""
         for shown in self.displays:
-            shown.close()
+            with suppress(OSError):
+                shown.close()
 
 
 def display() -> "Bar | Lines":

@@ -69,7 +69,12 @@ class Spread(Problem):
     @agreed
     def typical_convexity(self) -> float:
         """As if all nodes were here."""
-        return self.convexity if self.convexity > 0 else self.here.mean_curvature(self.solution, self.transport)
+        return self.convexity if self.convex_everywhere else self.here.mean_curvature(self.solution, self.transport)
+
+    @property
+    def convex_everywhere(self) -> bool:
+        """As if all nodes were here."""
+        return getattr(self.here, "penalty", None) is None and self.convexity > 0
 
     @agreed
     def _single(self) -> float:

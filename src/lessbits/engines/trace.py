@@ -10,6 +10,7 @@ import numpy as np
 
 from lessbits.arrays import read_arrays, write_arrays
 from lessbits.errors import InputError, check_name
+from lessbits.plain import plain
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -154,7 +155,7 @@ class Trace:
         }
         arrays = {f"column.{name}": column for name, column in self.columns.items()}
         # safetensors sorts its arrays: the order of the columns is kept apart.
-        texts = {"format": FORMAT, "columns": json.dumps(list(self.columns)), "ending": json.dumps(ending)}
+        texts = {"format": FORMAT, "columns": json.dumps(list(self.columns)), "ending": json.dumps(plain(ending))}
         return {**arrays, "x": self.x}, texts
 
     @classmethod

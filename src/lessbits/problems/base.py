@@ -120,8 +120,16 @@ class Problem(ABC):
 
     @cached_property
     def typical_convexity(self) -> float:
-        """The μ that practical step sizes count on: of the local losses, or, if one is flat, of their mean near x*."""
-        return self.convexity if self.convexity > 0 else self.mean_curvature(self.solution, ALONE)
+        """The μ that practical step sizes count on: of the local losses, or, if one is flat, of their mean near x*.
+
+        Where coordinates have penalties of their own, a node with few samples is nearly flat: then the mean counts too.
+        """
+        return self.convexity if self.convex_everywhere else self.mean_curvature(self.solution, ALONE)
+
+    @property
+    def convex_everywhere(self) -> bool:
+        """Whether the local losses are as convex as the problem means them to be."""
+        return getattr(self, "penalty", None) is None and self.convexity > 0
 
     def mean_curvature(self, solution: np.ndarray, team: Team) -> float:
         """Smallest eigenvalue of the mean of all Hessians at the solution; zero if it is not known."""
@@ -129,7 +137,7 @@ class Problem(ABC):
 
     @cached_property
     def solution(self) -> np.ndarray:
-        """x*, float64 [dim], to a gradient norm of at most 1e-12."""
+        """x*, float64 [dim], to a gradient norm of at most 1e-12, or 1e-12 of that at zero if it is above 1."""
         return self.solve(ALONE)
 
     def solve(self, team: Team) -> np.ndarray:

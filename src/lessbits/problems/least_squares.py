@@ -10,7 +10,8 @@ import numpy as np
 from lessbits.errors import InputError, check_positive
 from lessbits.problems.base import Problem
 from lessbits.problems.design import Layout
-from lessbits.problems.linear import LinearModel
+from lessbits.problems.linear import LARGEST_DENSE, LinearModel
+from lessbits.problems.reference import in_double
 from lessbits.pytrees import pytree
 
 
@@ -105,17 +106,25 @@ class LeastSquares(LinearModel):
     @property
     def convexity(self) -> float:
         """Smallest eigenvalue of a local Hessian."""
-        if self.condition is not None or self.penalty is None:
-            return self.condition[0] if self.condition else self._data_curvature[0] + float(self.regularization[0])
-        return self._penalised_curvature[0]
-
-    @property
-    def smoothness(self) -> float:
-        """Largest eigenvalue of a local Hessian."""
-        return super().smoothness if self.penalty is None else self._penalised_curvature[1]
+        if self.condition is not None:
+            return self.condition[0]
+        if self.penalty is not None:
+            return self._penalised_convexity
+        return self._data_curvature[0] + float(self.regularization[0])
 
     @cached_property
-    def _penalised_curvature(self) -> tuple[float, float]:
-        """Extreme eigenvalues of the Hessians, which data and penalties make together."""
-        values = np.linalg.eigvalsh(np.asarray(self.hessian(self.start()), float))
-        return max(0.0, float(values.min())), float(values.max())
+    def _penalised_convexity(self) -> float:
+        """Of data and penalties together, node by node; the smallest penalty where a Hessian is too large to form."""
+        least = self.penalties[0]
+        if self.dim > LARGEST_DENSE:
+            return least
+        with in_double(self) as wide:
+            pull, weights = np.asarray(wide.pull(jnp.ones((self.nodes, self.dim)))), np.asarray(wide.sample_weight)
+        lowest = np.inf
+        for node in range(self.nodes):
+            matrix = self.design.node_matrix(node)
+            dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+            values = np.linalg.eigvalsh((dense * weights[node][:, None]).T @ dense + np.diag(pull[node]))
+            # An eigenvalue at rounding is that of a singular matrix.
+            lowest = min(lowest, values[0] if values[0] > self.dim * np.finfo(float).eps * values[-1] else 0.0)
+        return max(least, float(lowest))

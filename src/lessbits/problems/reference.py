@@ -143,7 +143,7 @@ def minimise(problem: Problem, team: Team = ALONE) -> np.ndarray:
     with in_double(problem) as wide:
         mean = MeanLoss(wide, team)
         least = SOLUTION_TOLERANCE * max(1.0, mean.agreed(np.linalg.norm(mean.gradient(np.zeros(problem.dim)))))
-        x = _by_conjugate_gradients(mean, least / 10) if problem.dim > LARGEST_DENSE else _by_newton(mean)
+        x = _by_conjugate_gradients(mean, least / 10) if problem.dim > LARGEST_DENSE else _by_newton(mean, least)
         norm = float(np.linalg.norm(mean.gradient(x)))
     if not norm <= least:
         raise InputError(
@@ -162,7 +162,7 @@ def smallest_curvature(problem: Problem, solution: np.ndarray, team: Team = ALON
         return max(0.0, mean.agreed(np.linalg.eigvalsh(mean.hessian(solution))[0]))
 
 
-def _by_newton(mean: MeanLoss) -> np.ndarray:
+def _by_newton(mean: MeanLoss, least: float) -> np.ndarray:
     from threadpoolctl import threadpool_limits
 
     x = np.zeros(mean.here.dim)
@@ -181,7 +181,7 @@ def _by_newton(mean: MeanLoss) -> np.ndarray:
             trial_gradient = mean.gradient(trial)
             smaller = mean.agreed(np.linalg.norm(trial_gradient)) < size
             # Far from the solution the loss decides; near it only the gradient still has digits.
-            if smaller and (size < 1e-6 or mean.loss(trial) < loss):
+            if smaller and (size < 1e6 * least or mean.loss(trial) < loss):
                 break
             length /= 2
         else:

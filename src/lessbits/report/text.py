@@ -28,7 +28,7 @@ LETTERS = {
 
 def method_in_words(settings: Mapping[str, Any]) -> str:
     """Name a method with all that shapes it."""
-    messages = f"{settings['messages']} messages, " if settings["messages"] else ""
+    messages = f"{settings['messages']} messages, " if settings.get("messages") else ""
     corrected = "corrected, " if settings.get("corrected") else ""
     return f"{settings['method']} option {settings['option']}, {corrected}{messages}{settings['quantizer']}"
 

@@ -35,13 +35,15 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
     - `max_iter`: iterations (exchanges with neighbours) at most.
     - `random_state`: of the dealing, and of all that is random in the run.
 
-    How step sizes are chosen: the intercept is not penalised, so a node's loss has μ = 0, and the theorems, which need
-    μ > 0, give none. "tree" needs no μ: it steps 1/L at first, then as far as it has learnt of the curvature. For the
-    others they are the practical ones for L and, in place of μ, the smallest curvature of the mean of all losses at the
-    solution, which the simulator knows; these are tried first, and halved while anything grows.
+    How step sizes are chosen: the intercept is not penalised, so a node's logistic loss has μ = 0, and the theorems,
+    which need μ > 0, give none (ridge has a small one). "tree" needs no μ: it steps 1/L at first, then as far as it has
+    learnt of the curvature. For the others they are the practical ones for L and, in place of μ, the smallest curvature
+    of the mean of all losses at the solution, which the simulator knows; they are tried first, and halved while
+    anything grows.
 
-    After `fit`: `coef_`, `intercept_`, `classes_`, `n_iter_`; `trace_`, the record of the run (`trace_.x` is each
-    node's model); `bits_`, of all messages on all links together, those for `standardize` too; `n_nodes_`.
+    After `fit`: `coef_`, `intercept_`, `classes_`, `n_iter_`; `trace_`, the record of the run, whose columns are about
+    the scaled features (`trace_.x` has each node's own model, features × classes, the intercept last); `bits_`, of all
+    messages on all links together, those for `standardize` too; `n_nodes_`; `sites_`, in the order of the nodes.
 
     >>> from sklearn.datasets import load_iris
     >>> rows, labels = load_iris(return_X_y=True)
@@ -91,9 +93,14 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         check_classification_targets(labels)
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         count = len(self.classes_)
-        weighty = labels if sample_weight is None else labels[_check_sample_weight(sample_weight, rows) > 0]
-        if len(weighty) and len(np.unique(weighty)) < 2:
-            raise InputError(f"the labels have one class only, {weighty[0]!r}, but at least two are needed")
+        weights = _check_sample_weight(sample_weight, rows)
+        weighty = [weights[numbers == number].sum() > 0 for number in range(count)]
+        if sum(weighty) < count or count < 2:
+            names = ", ".join(map(str, self.classes_[weighty]))
+            raise InputError(
+                f"the rows that have a weight are of class {names or 'none'}, but there must be at least two classes, "
+                "and some weight for each"
+            )
         targets = 2.0 * numbers - 1 if count == 2 else numbers.astype(float)
         found = self._fit(Logistic, rows, targets, 1 / self.C, count, sample_weight, sites)
         self.coef_ = found[:, : self.n_features_in_]

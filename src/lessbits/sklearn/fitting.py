@@ -3,11 +3,13 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, Self
 
 import jax
 import numpy as np
+import pandas
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
@@ -16,8 +18,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from lessbits.engines.simulate import simulate
 from lessbits.engines.trace import Trace
-from lessbits.errors import InputError, check_positive
-from lessbits.networks import make_network
+from lessbits.errors import InputError, check_name, check_positive
+from lessbits.networks import Network, make_network
 from lessbits.problems.design import Layout, node_size
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.problems.logistic import Logistic
@@ -25,13 +27,13 @@ from lessbits.problems.softmax import Softmax
 from lessbits.provenance import provenance
 from lessbits.pytrees import put
 from lessbits.quantizers import Compressor
+from lessbits.settings import STEP_SIZES
 from lessbits.sklearn.saving import load_model, save_model
 from lessbits.sklearn.scaling import Scaling
-from lessbits.stepsizes import make_method
+from lessbits.stepsizes import choices, make_method
 
 DENSE_FROM = 0.1  # share of entries that are not zero from which sparse rows are written out
 FLOAT_BITS = 32  # of a mean or a spread that nodes agree on
-ROUNDING = 1e-11  # of a model's length: nodes do not get nearer
 FEWEST_ROWS = 16  # that a node is padded to: there less would save no time
 DIGITS = 3  # binary digits of the number of rows that a node is padded to
 
@@ -60,6 +62,7 @@ class Decentralized(BaseEstimator):
     coef_: np.ndarray
     intercept_: Any
     n_features_in_: int
+    sites_: np.ndarray  # if there were any
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are welcome."""
@@ -84,7 +87,7 @@ class Decentralized(BaseEstimator):
         weights = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         if not weights.sum() > 0:
             raise InputError("all sample weights are zero: at least one must be positive")
-        check_positive("tol", self.tol)
+        self._check()
         random = check_random_state(self.random_state)
         parts = self._deal(rows.shape[0], sites, random)
         seed = int(random.randint(2**31))
@@ -96,7 +99,12 @@ class Decentralized(BaseEstimator):
             scaling = Scaling.of(rows, weights, penalty, self.fit_intercept)
         with jax.enable_x64(True):  # 32-bit numbers have no six digits to spare
             problem = self._problem(kind, scaling, rows, targets, penalty, parts, weights, classes)
-            network = make_network(self.network, len(parts), seed=seed)
+            if self.option == "A" and problem.convexity <= 0:
+                raise InputError(
+                    "option is 'A', which needs strongly convex losses, but with an intercept they are flat: take "
+                    "option B, or fit_intercept=False"
+                )
+            network = make_network(self._matched(), len(parts), seed=seed)
             method = make_method(
                 self.method,
                 problem,
@@ -109,48 +117,79 @@ class Decentralized(BaseEstimator):
                 seed=seed,
                 **dict(self.step_sizes or {}),  # type: ignore[arg-type]
             )
-            nearest = ROUNDING * float(np.linalg.norm(problem.solution))
-            until = max(self.tol / scaling.stretch, nearest) ** 2
-            trace = simulate(problem, network, method, self.max_iter, seed=seed, until=until)
+            until = (float(self.tol) / scaling.stretch) ** 2
+            trace = simulate(problem, network, method, int(self.max_iter), seed=seed, until=until)
             origin = provenance(problem, network, method)
         if trace.diverged:
             raise InputError(f"the fit failed: {trace.message}")
+        models = scaling.undo_all(trace.x, self.fit_intercept)
         if not trace.converged:
+            exact = scaling.undo_all(problem.solution[None], self.fit_intercept)
+            distance = np.sqrt(((models - exact) ** 2).sum((1, 2)).mean())
+            advice = "" if self.standardize else "; standardize=True, or features of one size, make it faster"
             warnings.warn(
-                f"not converged after max_iter={self.max_iter} iterations: the nodes' models are "
-                f"{np.sqrt(trace['error'][-1]):.2g} from the solution; scale the features, or give a larger max_iter",
+                f"not converged after {trace['iteration'][-1]} iterations (max_iter={self.max_iter}): the nodes' "
+                f"models are {distance:.2g} from the solution, not {self.tol:g}; give a larger max_iter or tol{advice}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        option, messages, _ = choices(self.method, self.option, self.messages, self.quantizer)
         told = {
             "problem": type(problem).__name__,
             "nodes": network.nodes,
+            "dim": problem.dim,
             "network": network.name,
             "method": self.method,
-            "option": self.option,
-            "messages": self.messages,
+            "option": option,
+            "messages": messages,
             "quantizer": method.compressors[0].name,
             "seed": seed,
             **{name: float(getattr(method, name)) for name in method.step_size_names},
         }
-        self.trace_ = trace.with_settings({name: value for name, value in told.items() if value is not None}, origin)
+        # Nodes' models as users know them; the columns are about the scaled ones.
+        whole = replace(trace, x=models.transpose(0, 2, 1).reshape(len(models), -1))
+        self.trace_ = whole.with_settings(told, origin)
         self.n_nodes_ = network.nodes
         self.n_iter_ = int(trace["iteration"][-1])
         agreed = scaling.numbers * FLOAT_BITS * 2 * (network.nodes - 1)  # up a tree, and down again
         self.bits_ = agreed + round(float(trace["wire_bits_per_link"][-1]) * network.links)
-        models = trace.x.mean(axis=0).reshape(problem.design.dim, -1).T
-        return scaling.undo(models, self.fit_intercept)
+        return models.mean(axis=0)
+
+    def _check(self) -> None:
+        """Refuse parameters of the wrong kind, each with a sentence."""
+        for name, kind, words in (
+            ("tol", Real, "a number"),
+            ("n_nodes", Integral, "a whole number"),
+            ("max_iter", Integral, "a whole number"),
+            ("batch_size", Integral, "a whole number"),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(f"{name} is {getattr(self, name)!r}, but it must be {words}")
+        check_positive("tol", self.tol)
+        if not isinstance(self.step_sizes, Mapping | None):
+            raise InputError(f"step_sizes is {self.step_sizes!r}, but it must be a dict, such as {{'eta': 0.1}}")
+        for name, size in (self.step_sizes or {}).items():
+            check_name("step size", name, STEP_SIZES)
+            if not isinstance(size, Real):
+                raise InputError(f"the step size {name} is {size!r}, but it must be a number")
+
+    def _matched(self) -> Any:
+        """Return the network; one whose nodes are named as the sites is put into their order."""
+        if not (hasattr(self.network, "nodes") and hasattr(self.network, "edges") and hasattr(self, "sites_")):
+            return self.network
+        if isinstance(self.network, Network) or set(self.network.nodes) != set(self.sites_.tolist()):
+            return self.network
+        ordered = self.network.__class__()
+        ordered.add_nodes_from(self.sites_.tolist())
+        ordered.add_edges_from(self.network.edges(data=True))
+        return ordered
 
     def _deal(self, count: int, sites: Any, random: np.random.RandomState) -> list[np.ndarray]:
         """Return the rows of each node: those of a site, or else a random part."""
+        self.__dict__.pop("sites_", None)
         if sites is not None:
-            given = np.asarray(sites)
-            if given.shape != (count,):
-                raise InputError(f"sites has shape {given.shape}, but it must name one site for each of {count} rows")
-            names, where = np.unique(given, return_inverse=True)
-            if len(names) < 2:
-                raise InputError(f"sites names one site, {names[0]}, but nodes are at least two: give more sites")
-            return [np.flatnonzero(where == node) for node in range(len(names))]
+            self.sites_, where = _named(sites, count)
+            return [np.flatnonzero(where == node) for node in range(len(self.sites_))]
         if not 2 <= self.n_nodes <= count:
             raise InputError(
                 f"n_nodes is {self.n_nodes}, but it must be from 2 to the number of samples (n_samples={count})"
@@ -194,6 +233,23 @@ class Decentralized(BaseEstimator):
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read what `save` wrote."""
         return load_model(cls, path)
+
+
+def _named(sites: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the names of the sites, sorted, and the number of each row's."""
+    try:
+        given = np.asarray(sites)
+        missing = bool(pandas.isna(given).any())
+        names, where = np.unique(given, return_inverse=True)
+    except (TypeError, ValueError):
+        raise InputError("sites are of several kinds, or missing: give one name or number for each row") from None
+    if given.shape != (count,):
+        raise InputError(f"sites has shape {given.shape}, but it must name one site for each of {count} rows")
+    if missing:
+        raise InputError("some rows have no site (NaN or None): leave them out, or name one")
+    if len(names) < 2:
+        raise InputError(f"sites names one site, {names[0]}, but nodes are at least two: give more sites")
+    return names, where
 
 
 def _roomy(rows: int) -> int:

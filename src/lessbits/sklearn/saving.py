@@ -2,6 +2,7 @@
 
 import json
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from lessbits.quantizers import Compressor
 
 FORMAT = "lessbits-model-1"
 NUMBERS = ("n_nodes_", "n_iter_", "bits_", "n_features_in_")
-NAMES = ("classes_", "feature_names_in_")  # these may be texts
+NAMES = ("classes_", "feature_names_in_", "sites_")  # these may be texts
 
 
 def save_model(model: Any, path: str | PathLike[str]) -> None:
@@ -32,6 +33,8 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
             if hasattr(model, name)
         },
     }
+    if not Path(path).absolute().parent.is_dir():
+        raise InputError(f"{path} cannot be written: there is no folder {Path(path).parent}; make it first")
     arrays, texts = model.trace_.packed()
     arrays = {**arrays, "model.coef_": model.coef_, "model.intercept_": np.asarray(model.intercept_)}
     write_arrays(path, arrays, {**texts, "model": json.dumps(facts)})

@@ -11,7 +11,7 @@ class Scaling(NamedTuple):
 
     With a' = (a - mean)/spread the same predictions are a'·v + b' for v = spread·w and b' = b + mean·w; a penalty
     v²/spread² keeps it the same problem. So any numbers do, as long as all nodes take the same: sums up a tree and
-    down again bring them.
+    down again bring them, in 32 bits each.
     """
 
     mean: np.ndarray
@@ -35,7 +35,9 @@ class Scaling(NamedTuple):
         else:
             mean = share @ rows if centred else np.zeros(rows.shape[1])
             square = share @ (rows - mean) ** 2
-        return cls(mean, np.sqrt(square + penalty), (1 + centred) * rows.shape[1])
+        # As they travel; besides these, the sum of all weights.
+        mean, spread = np.array([mean, np.sqrt(square + penalty)], np.float32).astype(float)
+        return cls(mean, spread, (1 + centred) * rows.shape[1] + 1)
 
     def apply(self, rows: Any) -> Any:
         """Shift and scale."""
@@ -45,6 +47,11 @@ class Scaling(NamedTuple):
         """Return models [outputs, features] of the features as they were, the intercept last if there is one."""
         slopes = models[:, : len(self.spread)] / self.spread
         return np.column_stack([slopes, models[:, -1] - slopes @ self.mean]) if intercept else slopes
+
+    def undo_all(self, x: np.ndarray, intercept: bool) -> np.ndarray:
+        """Return the models of all nodes, [nodes, outputs, features], from iterates [nodes, features × outputs]."""
+        features = len(self.spread) + intercept
+        return np.stack([self.undo(row.reshape(features, -1).T, intercept) for row in x])
 
     @property
     def stretch(self) -> float:
