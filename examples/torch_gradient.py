@@ -7,7 +7,11 @@ import argparse
 
 import jax
 import numpy as np
-import torch
+
+try:
+    import torch
+except ModuleNotFoundError:
+    raise SystemExit("this example needs PyTorch: pip install torch") from None
 
 import lessbits
 

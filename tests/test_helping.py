@@ -51,6 +51,9 @@ def test_what_can_be_completed_is_what_there_is():
         ("lessbits run --check", {"--checkpoint", "--checkpoint-every"}),
         ("lessbits run --network r", {"ring", "random-regular:"}),
         ("lessbits compare --messages ", {"independent", "broadcast", "edge"}),
+        ("lessbits reproduce f", {"fig1", "fig2", "fig3"}),
+        ("lessbits report --format p", {"png", "pdf"}),
+        ("lessbits data info b", {"breast-cancer"}),
     ],
 )
 def test_a_shell_is_offered_what_fits(line, offered):

@@ -49,7 +49,18 @@ def test_examples_in_docstrings_run(name):
 
 # Ranks start them, `make_method` and `make_quantizer` make them, or a page shows how to write one's own.
 SHOWN_ELSEWHERE = {
-    *("Node", "Spread", "run_mpi", "Interrupted", "InputError", "WireError", "Trace", "Tuning", "Start", "PrimalDual"),
+    *(
+        "Node",
+        "Spread",
+        "run_mpi",
+        "Interrupted",
+        "InputError",
+        "WireError",
+        "Tuning",
+        "Start",
+        "Standing",
+        "PrimalDual",
+    ),
     *("Problem", "Quantizer", "Contraction", "Compressor", "Codec", "register_codec", "pytree", "static", "Step"),
     *("Method", "Baseline", "Message", "Gradients", "LocalNetwork", "share", "disagreements", "Lyapunov", "theory"),
     *("ExactMessages", "BroadcastMessages", "IndependentMessages", "Composition", "Dither", "Exact", "Natural"),

@@ -66,6 +66,7 @@ _HOME = {
     "Softmax": "problems",
     "Spread": "engines.spread",
     "Ssda": "methods",
+    "Standing": "engines.progress",
     "Start": "methods.base",
     "Step": "randomness",
     "Stream": "problems",
@@ -108,7 +109,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOME]
+    return __all__
 
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
     from lessbits.engines.interrupts import Interrupted
     from lessbits.engines.mpi import run_mpi
     from lessbits.engines.node import Node
+    from lessbits.engines.progress import Standing
     from lessbits.engines.scoring import Lyapunov
     from lessbits.engines.simulate import simulate
     from lessbits.engines.spread import Spread

@@ -25,7 +25,7 @@ from lessbits.flags import (
     show,
     with_settings,
 )
-from lessbits.helping import tidied
+from lessbits.helping import ENDING, tidied
 from lessbits.settings import Settings
 from lessbits.version import __version__
 
@@ -33,21 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Decentralized optimization with compressed communication: simulate it, and send fewer bits.",
-    epilog="\n\n".join(
-        (
-            "Start with lessbits demo, and go on with lessbits compare --help and lessbits run --help.",
-            "Exit status: 0 if all went well; 1 if a run diverged or did not reach its target (compare and tune: if no "
-            "run did); 2 for a mistake in what was asked, said in one line; 130 if interrupted; 141 if the reader of "
-            "its output went away.",
-            "Files: results go where --out, --save, --json and the like say, or to the defaults that the help of a "
-            "command names, under the current folder. Besides these only the cache folder "
-            "~/.cache/lessbits ($XDG_CACHE_HOME/lessbits) is written: downloaded data, and compiled programs, which "
-            "may be removed at any time. (For pictures Matplotlib keeps a list of fonts beside it.)",
-            "Environment: LESSBITS_DATA, a folder to look for data sets in first; LESSBITS_COMPILED=off, to keep no "
-            "compiled programs; NO_COLOR, for plain text.",
-            "Completion of commands, flags and names in your shell: lessbits --install-completion.",
-        )
-    ),
+    epilog=ENDING,
 )
 
 
@@ -127,9 +113,6 @@ def run(
     show(told, json_file, lambda: run_report(done.trace, done.network, done.prepared, done.ranks))
     if done.trace.diverged:
         _complain(done.trace.message)
-        raise typer.Exit(1)
-    if settings.until is not None and not done.trace.converged and not done.interrupted:
-        _complain(f"the target was not reached ({done.trace.message}): allow more --iterations, or ask for less")
         raise typer.Exit(1)
     if done.interrupted:
         if checkpoint and json_file != "-":

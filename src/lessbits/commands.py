@@ -19,6 +19,7 @@ from lessbits.flags import (
     set_precision,
     show,
 )
+from lessbits.helping import completion
 from lessbits.settings import Settings
 
 USUAL_METHODS = ("primal-dual", "tree", "lead", "choco")
@@ -35,7 +36,12 @@ def compare(
         bool, search_flag("Tune each method's first step size for the fewest iterations.", "--tuned")
     ] = False,
     out: Annotated[
-        Path, output("Folder for the traces of all runs and report.html; default: out/compare.", "--out")
+        Path,
+        output(
+            "Folder for the traces of all runs and report.html, in place of those of an earlier comparison; "
+            "default: out/compare.",
+            "--out",
+        ),
     ] = Path("out/compare"),
     json_file: Json = None,
     quiet: Quiet = False,
@@ -56,7 +62,7 @@ def compare(
     say = None if quiet else lambda text: print(f"lessbits: {text}", file=sys.stderr, flush=True)
     found = compare_settings(settings, _words(methods), _words(quantizers), tuned, out, say)
     file = out / "report.html"
-    write_report(found.pop("traces"), file)
+    write_report(found.pop("traces"), file, across="bits per link")
     show(found, json_file, lambda: comparison_report(found, str(file)))
     if found["runs"][0]["ended"] != "reached":
         print("lessbits: no run reached the target: allow more --iterations, or ask for less", file=sys.stderr)
@@ -70,7 +76,11 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
     kind: Annotated[
         str | None,
-        typer.Option("--format", help="html, png, svg, pdf or md; default: what the file's name ends in."),
+        typer.Option(
+            "--format",
+            help="html, png, svg, pdf or md; default: what the file's name ends in.",
+            autocompletion=completion("format"),
+        ),
     ] = None,
 ) -> None:
     """Make a report of runs: one HTML file that opens anywhere, or a picture, or Markdown.
@@ -87,7 +97,12 @@ def report(
 
 def reproduce(
     name: Annotated[
-        str, typer.Argument(help="fig1, fig2, fig3, table3, table4, table5, rates, or all.", metavar="NAME")
+        str,
+        typer.Argument(
+            help="fig1, fig2, fig3, table3, table4, table5, rates, or all.",
+            metavar="NAME",
+            autocompletion=completion("reproduction"),
+        ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A smaller form of about a minute.")] = False,
     out: Annotated[

@@ -29,6 +29,9 @@ def compare_settings(
     iterations. With `out`, each run's trace is written there. What cannot be run is named with the reason.
     """
     settings = _checked(settings, methods)
+    for old in out.glob("*.trace") if out is not None else ():
+        if Trace.load(old).provenance.get("compared"):  # one of ours: runs of two comparisons must not be mixed
+            old.unlink()
     rows: list[dict[str, Any]] = []
     refused: dict[str, str] = {}
     for method, quantizer in pairs(methods, quantizers):
@@ -87,7 +90,8 @@ def _run(settings: Settings, method: str, quantizer: str, tuned: bool) -> Trace:
         found = tune_settings(chosen)
         names = found["searched"]
         chosen = chosen.updated(**{name: found["best"][name] for name in names})
-    return build(chosen).run()
+    trace = build(chosen).run()
+    return trace.with_settings(trace.settings, {**trace.provenance, "compared": True})
 
 
 def _row(trace: Trace) -> dict[str, Any]:

@@ -5,10 +5,18 @@ from typing import Annotated, Any
 import typer
 
 from lessbits.flags import Json, examples, show
+from lessbits.helping import completion
 
 app = typer.Typer()
 
-Name = Annotated[str, typer.Argument(help="A name that lessbits data list shows, or a libsvm file.", metavar="NAME")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="A name that lessbits data list shows, or a libsvm file.",
+        metavar="NAME",
+        autocompletion=completion("data"),
+    ),
+]
 
 
 @app.callback(invoke_without_command=True)

@@ -4,6 +4,22 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+ENDING = "\n\n".join(
+    (
+        "Start with lessbits demo, and go on with lessbits compare --help and lessbits run --help.",
+        "Exit status: 0 if all went well; 1 if a run diverged, or no run of compare or tune reached "
+        "the target; 2 for a mistake in what was asked, said in one line; 130 if interrupted; 141 if the reader of "
+        "its output went away.",
+        "Files: results go where --out, --save, --json and the like say, or to the defaults that the help of a "
+        "command names, under the current folder. Besides these only the cache folder "
+        "~/.cache/lessbits ($XDG_CACHE_HOME/lessbits) is written: downloaded data, and compiled programs, which "
+        "may be removed at any time. (For pictures Matplotlib keeps a list of fonts beside it.)",
+        "Environment: LESSBITS_DATA, a folder to look for data sets in first; LESSBITS_COMPILED=off, to keep no "
+        "compiled programs; NO_COLOR, for plain text.",
+        "Completion of commands, flags and names in your shell: lessbits --install-completion.",
+    )
+)
+
 # Written out, so that a shell need not wait for JAX; a test holds them to what there is.
 COMPLETIONS: dict[str, tuple[str, ...]] = {
     "problem": ("consensus", "least-squares", "logistic", "softmax"),
@@ -64,9 +80,16 @@ COMPLETIONS: dict[str, tuple[str, ...]] = {
 }
 
 
+OTHERS = {
+    "reproduction": ("fig1", "fig2", "fig3", "table3", "table4", "table5", "rates", "all"),
+    "format": ("html", "png", "svg", "pdf", "md"),
+    "aim": ("iterations", "bits", "value"),
+}
+
+
 def completion(setting: str) -> Callable[[str], list[str]] | None:
     """Return what completes a setting's value; None where any number or file may stand."""
-    names = COMPLETIONS.get(setting)
+    names = COMPLETIONS.get(setting) or OTHERS.get(setting)
     return None if names is None else lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 

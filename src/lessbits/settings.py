@@ -151,6 +151,10 @@ class Settings(BaseModel):
     latency: float | None = _setting(None, "Run", "seconds that an exchange takes, for simulated time", ge=0)
     bandwidth: float | None = _setting(None, "Run", "bits a second on a link, for simulated time", gt=0)
 
+    def __str__(self) -> str:
+        """Show it as a whole."""
+        return repr(self)
+
     def __repr_args__(self) -> Any:
         """Show what differs from the defaults."""
         return [

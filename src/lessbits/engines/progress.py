@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 from lessbits.plain import human
 
-WINDOW = 60  # looks that the rate is fitted to, some 15 seconds of a simulation
+WINDOW = 20  # looks that the rate is fitted to, some 5 seconds of a simulation
 FIRST_LINE, NEXT_LINE = 5.0, 10.0  # seconds to the first line, and between lines, where there is no terminal
 
 
@@ -21,7 +21,7 @@ class Standing(NamedTuple):
     iteration: int
     iterations: int  # at most
     error: float
-    bits_per_link: float  # encoded
+    wire_bits_per_link: float  # encoded, with headers
     seconds: float  # since it began, or went on
     rate: float | None  # share by which the goal shrinks an iteration; None if it does not
     seconds_left: float | None  # to the target if the rate stays, else to the last iteration
@@ -34,7 +34,7 @@ class Standing(NamedTuple):
         """
         rate = "" if self.rate is None else f", shrinks {100 * self.rate:.2g} % an iteration"
         left = "" if self.seconds_left is None else f", {_clock(self.seconds_left)} left"
-        return f"error {self.error:.2e}, {human(self.bits_per_link)} a link{rate}{left}"
+        return f"error {self.error:.2e}, {human(self.wire_bits_per_link)} a link{rate}{left}"
 
 
 Listener = Callable[[Standing], None]

@@ -10,7 +10,7 @@ import numpy as np
 
 from lessbits.arrays import read_arrays, write_arrays
 from lessbits.errors import InputError, check_name
-from lessbits.plain import plain
+from lessbits.plain import human, plain
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -57,6 +57,13 @@ class Trace:
     took any gradient), epochs, seconds, simulated_seconds with a link model, and any further measures. A run whose
     messages were really encoded has compute_seconds, coding_seconds and communication_seconds (means over the ranks,
     within seconds; scoring is in none of them) and bytes_between_ranks too.
+
+    >>> import lessbits
+    >>> problem, network = lessbits.Consensus.random(nodes=8, dim=5), lessbits.make_network("ring", nodes=8)
+    >>> method = lessbits.primal_dual(problem, network, "exact", theta=0.5, eta=1)
+    >>> trace = lessbits.simulate(problem, network, method, iterations=100)
+    >>> trace["iteration"][-1], trace.to_pandas().shape[0], bool(trace["error"][-1] < trace["error"][0])
+    (np.int64(100), 101, True)
     """
 
     columns: Mapping[str, np.ndarray]
@@ -81,7 +88,7 @@ class Trace:
         last = self.summary()
         return (
             f"Trace({last['iterations']} iterations, error {last['error']:.3g}, "
-            f"{last['bits_per_link']:.4g} bits per link: {self.message})"
+            f"{human(last['wire_bits_per_link'])} sent a link, {human(last['bits_per_link'])} nominal: {self.message})"
         )
 
     def summary(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from lessbits.plain import human
+from lessbits.plain import counted, human
 from lessbits.report.text import numbers
 
 
@@ -13,10 +13,12 @@ def comparison_report(found: dict[str, Any], report: str | None) -> None:
     """Print who sent the fewest bits, and where the report is."""
     console = Console(highlight=False)
     settings, rows = found["settings"], found["runs"]
+    exact = any(row["quantizer"] == "exact" for row in rows)
+    half = "; --precision 32 halves them" if settings["precision"] == 64 else ""
     reached = [row for row in rows if row["ended"] == "reached"]
     console.print(f"{settings['problem']}, {settings['network']}, to {settings['goal']} {settings['until']:g}")
     table = numbers(
-        f"{len(rows)} runs, the fewest bits first",
+        f"{counted(len(rows), 'run')}, the fewest bits first",
         "",
         "method",
         "quantizer",
@@ -44,6 +46,9 @@ def comparison_report(found: dict[str, Any], report: str | None) -> None:
     console.print(table)
     if reached:
         console.print("Times are those of the fewest bits. Step sizes are in the report.")
+    console.print("Bits are those of the bytes sent, with headers.", end=" " if exact else "\n")
+    if exact:
+        console.print(f"Exact messages are {settings['precision']}-bit numbers{half}.")
     for name, why in found["refused"].items():
         console.print(f"Not run: {escape(name)}: {escape(why)}")
     if report is not None:

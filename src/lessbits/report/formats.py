@@ -27,12 +27,15 @@ def load_runs(places: Sequence[Path]) -> list[Trace]:
     return [Trace.load(path) for path in found]
 
 
-def write_report(traces: Sequence[Trace], path: Path, kind: str | None = None) -> None:
-    """Write a report to a file, of the kind that its name ends in unless another is told."""
+def write_report(traces: Sequence[Trace], path: Path, kind: str | None = None, across: str = "iterations") -> None:
+    """Write a report to a file, of the kind that its name ends in unless another is told.
+
+    `across` is the title of the axis that a page opens with.
+    """
     kind = kind or path.suffix.lstrip(".") or "html"
     check_name("format", kind, FORMATS)
     if kind == "html":
-        write_whole(path, page(traces))
+        write_whole(path, page(traces, across=across))
     elif kind == "md":
         write_whole(path, markdown(traces))
     else:
@@ -68,6 +71,7 @@ def draw(traces: Sequence[Trace], path: Path, kind: str) -> None:
             )
     for axis, (_, title, _) in zip(axes[0], PANELS, strict=True):
         axis.set(xlabel=title, ylabel="error, mean of ‖xᵢ - x*‖²")
-    axes[0][0].legend(fontsize=8)
-    figure.savefig(path, dpi=150, format=kind)
+    handles, names = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="upper center", bbox_to_anchor=(0.5, 0.0), fontsize=8)  # below, however long
+    figure.savefig(path, dpi=150, format=kind, bbox_inches="tight")
     plt.close(figure)

@@ -1,6 +1,6 @@
 "use strict";
 const told = JSON.parse(document.getElementById("told").textContent);
-const shown = { across: 0, upwards: 0, scale: "log" };
+const shown = { across: told.opens, upwards: 0, scale: "log" };
 const dashes = ["solid", "dash", "dot", "dashdot"];
 const markers = ["circle", "square", "diamond", "triangle-up", "x", "star", "cross"];
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -35,8 +35,11 @@ function draw() {
     modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--faint"), activecolor: style("--accent") },
     xaxis: { ...axis, title: { text: told.across[shown.across].title }, rangemode: "tozero" },
     yaxis: { ...axis, title: { text: told.upwards[shown.upwards].title }, type: shown.scale, exponentformat: "power" },
-    legend: narrow ? { orientation: "h", y: -0.25, yanchor: "top" } : { x: 1, xanchor: "right", y: 1, bgcolor: "rgba(0,0,0,0)" },
-  }, { responsive: true, displaylogo: false });
+    legend: { orientation: "h", y: narrow ? -0.25 : -0.18, yanchor: "top" }, // below: curves need the room
+  }, {
+    responsive: true, displaylogo: false,
+    modeBarButtonsToRemove: ["sendChartToCloud", "sendDataToCloud", "select2d", "lasso2d"], // nothing leaves the page
+  });
   for (const swatch of document.querySelectorAll("td.swatch")) {
     swatch.style.setProperty("--swatch", colour(Number(swatch.dataset.run)));
   }

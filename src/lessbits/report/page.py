@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from lessbits.engines.trace import Trace
+from lessbits.plain import counted
 from lessbits.report.drawing import draw_network
 from lessbits.report.plots import COLOURS
 from lessbits.report.runs import ACROSS, UPWARDS, curves, name_runs, row
@@ -14,7 +15,7 @@ from lessbits.report.runs import ACROSS, UPWARDS, curves, name_runs, row
 HIDDEN = ("edges",)  # of the provenance: drawn, not listed
 
 
-def page(traces: Sequence[Trace], title: str = "lessbits report") -> str:
+def page(traces: Sequence[Trace], title: str = "lessbits report", across: str = "iterations") -> str:
     """Return the whole page."""
     from plotly.offline import get_plotlyjs
 
@@ -50,7 +51,7 @@ iteration shrinks the error: proven for theory's step sizes, and measured on the
 <h2>Settings</h2>
 {"".join(_settings(trace, name) for trace, name in zip(traces, names, strict=True))}
 <footer>Made by lessbits. Everything is in this file; nothing is loaded from elsewhere.</footer>
-<script type="application/json" id="told">{_json(_told(traces, names))}</script>
+<script type="application/json" id="told">{_json(_told(traces, names, across))}</script>
 <script>{get_plotlyjs()}</script>
 <script>
 {parts["page.js"]}</script>
@@ -63,10 +64,12 @@ def _versions(traces: Sequence[Trace]) -> str:
     return ", ".join(sorted({escape(str(trace.provenance.get("version", "of unknown version"))) for trace in traces}))
 
 
-def _told(traces: Sequence[Trace], names: Sequence[str]) -> dict[str, Any]:
+def _told(traces: Sequence[Trace], names: Sequence[str], opens: str) -> dict[str, Any]:
     """Return what the page's script reads."""
     there = {column for trace in traces for column in trace.columns}
+    titles = [title for column, title, _ in ACROSS if column in there]
     return {
+        "opens": titles.index(opens) if opens in titles else 0,
         "runs": [{"name": name, "columns": curves(trace)} for trace, name in zip(traces, names, strict=True)],
         "across": [
             {"column": column, "title": title, "factor": factor} for column, title, factor in ACROSS if column in there
@@ -100,8 +103,13 @@ def _networks(traces: Sequence[Trace]) -> str:
         if key in drawn or not edges:
             continue
         svg = draw_network(edges)
-        words = f"{trace.settings.get('network', 'network')}: {trace.x.shape[0]} nodes, {len(edges[0])} edges"
-        weights = f"{trace.settings.get('weights') or 'given'} weights from {min(edges[2]):.4g} to {max(edges[2]):.4g}"
+        words = (
+            f"{trace.settings.get('network', 'network')}: {trace.x.shape[0]} nodes, {counted(len(edges[0]), 'edge')}"
+        )
+        low, high = f"{min(edges[2]):.4g}", f"{max(edges[2]):.4g}"
+        weights = (
+            f"{trace.settings.get('weights', '')} weights {low if low == high else f'from {low} to {high}'}".strip()
+        )
         if svg is not None:
             drawn[key] = f"<figure>{svg}<figcaption>{escape(words)}, {escape(weights)}</figcaption></figure>"
     if not drawn:

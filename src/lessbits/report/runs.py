@@ -48,7 +48,7 @@ def _differences(trace: Trace, traces: Sequence[Trace]) -> dict[str, str]:
     return {
         name: f"{name.replace('_', ' ')} {trace.settings[name]}"
         for name in names
-        if len({str(other.settings.get(name)) for other in traces}) > 1
+        if trace.settings[name] is not None and len({str(other.settings.get(name)) for other in traces}) > 1
     }
 
 

@@ -142,7 +142,7 @@ def theory_report(facts: dict[str, Any]) -> None:
 
 def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
     """Print the table of `lessbits demo` for one network."""
-    table = numbers(name, "quantizer", "ω", "θ", "iterations", "bits per link", "bits saved", "free?")
+    table = numbers(name, "quantizer", "ω", "θ", "iterations", "nominal bits", "bits saved", "free?")
     for row in rows:
         table.add_row(
             row["quantizer"],
@@ -166,7 +166,7 @@ def tuning_report(found: dict[str, Any]) -> None:
     )
     letters = [LETTERS.get(name, name) for name in names]
     table = numbers(
-        f"Best of {len(rows)}", "", *letters, "ended", "iterations", settings["goal"], "bits per link", "epochs"
+        f"Best of {len(rows)}", "", *letters, "ended", "iterations", settings["goal"], "nominal bits", "epochs"
     )
     # Those that were beaten are all alike, and those that diverged are of no use: count them.
     ranked = [row for row in rows if row["ended"] in ("reached", "ended")][:SHOWN] or rows[:1]

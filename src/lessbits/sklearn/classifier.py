@@ -95,12 +95,12 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         count = len(self.classes_)
         weights = _check_sample_weight(sample_weight, rows)
         weighty = [weights[numbers == number].sum() > 0 for number in range(count)]
-        if sum(weighty) < count or count < 2:
-            names = ", ".join(map(str, self.classes_[weighty]))
-            raise InputError(
-                f"the rows that have a weight are of class {names or 'none'}, but there must be at least two classes, "
-                "and some weight for each"
-            )
+        if sum(weighty) == 1:
+            (name,) = self.classes_[weighty]
+            raise InputError(f"the labels have one class only, {name}, but at least two are needed")
+        if weights.any() and sum(weighty) < count:
+            (name, *_) = self.classes_[np.logical_not(weighty)]
+            raise InputError(f"the rows of class {name} have no weight, so it cannot be learnt: leave them out")
         targets = 2.0 * numbers - 1 if count == 2 else numbers.astype(float)
         found = self._fit(Logistic, rows, targets, 1 / self.C, count, sample_weight, sites)
         self.coef_ = found[:, : self.n_features_in_]
