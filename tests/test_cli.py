@@ -362,3 +362,26 @@ def test_the_demo_prints_tables_and_writes_data_and_a_plot(command, monkeypatch,
     assert data["ring"][1]["free"].startswith("no, ")
     assert "star of 8 nodes" in result.out
     assert "headline.png" in result.out.replace("\n", "")
+
+
+def test_a_run_can_go_on_for_longer(command, tmp_path):
+    words = (
+        "run",
+        "--nodes",
+        6,
+        "--dim",
+        8,
+        "--theta",
+        0.5,
+        "--eta",
+        1,
+        "--checkpoint",
+        tmp_path / "kept",
+        "--json",
+        "-",
+    )
+    assert command(*words, "--iterations", 9_000, "--checkpoint-every", 4_500).status == 0
+    longer = command(*words, "--iterations", 30_000, "--resume")  # by itself it would record every 3 iterations
+    assert longer.status == 0
+    assert longer.json["iterations"] == 30_000
+    assert longer.json["settings"]["record_every"] == 1

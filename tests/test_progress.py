@@ -129,3 +129,32 @@ def test_quiet_switches_the_progress_bar_off(command, monkeypatch):
     command("run", *SMALL)
     command("run", *SMALL, "--quiet")
     assert enabled == [True, False]
+
+
+def test_a_reader_of_progress_that_leaves_ends_no_run(monkeypatch):
+    def gone(standing):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(progress, "display", lambda: Gone(gone))
+    told = []
+    with Progress(10, (True, told.append)) as bar:
+        bar.show(5, {"error": 1e-3}.get, 2000.0)
+        bar.show(6, {"error": 1e-3}.get, 2000.0)
+    assert [standing.iteration for standing in told] == [5, 6]
+
+
+class Gone:
+    def __init__(self, call):
+        self.call = call
+
+    def __call__(self, standing):
+        self.call(standing)
+
+    def close(self):
+        raise BrokenPipeError
+
+
+def test_what_breaks_a_run_is_the_last_line_of_its_log(tmp_path):
+    with pytest.raises(KeyboardInterrupt), Log(tmp_path / "run.log", {}):
+        raise KeyboardInterrupt
+    assert json.loads((tmp_path / "run.log").read_text().splitlines()[-1])["ended"] == "failed: KeyboardInterrupt"

@@ -14,6 +14,7 @@ from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.launch import check_ranks
 from lessbits.engines.logs import Log
 from lessbits.engines.trace import Trace
+from lessbits.engines.transport import Alone
 from lessbits.experiment import Experiment, build, build_network
 from lessbits.settings import Settings
 
@@ -50,18 +51,23 @@ def run_job(
     """Build and run; with the MPI engine every rank calls this, and those that need not report get None."""
 
     def go(transport: "Transport | None") -> Done:
-        if folder is not None and (transport is None or transport.rank == 0):
-            Checkpoints(folder, every, resume).check()  # before anything takes long
+        team = transport or Alone()
+        recorded = np.zeros(1, np.int64)
+        if folder is not None and team.rank == 0:
+            there = Checkpoints(folder, every, resume, resume_at)
+            there.check()  # before anything takes long
+            recorded[0] = there.record_every() or 0
+        # A run that goes on for longer records as it began, unless told otherwise.
+        asked = settings.record_every or int(team.broadcast(recorded)[0]) or None
         clock = time.perf_counter()
-        experiment = build(settings, transport)
+        experiment = build(settings.updated(record_every=asked), transport)
         prepared = time.perf_counter() - clock
         checkpoints = None
         if folder is not None:
             checkpoints = Checkpoints(folder, every, resume, resume_at, experiment.settings.model_dump())
-        ranks, first = (1, True) if transport is None else (transport.size, transport.rank == 0)
-        kept = Log(log, experiment.settings.model_dump()) if log and first else nullcontext()
+        kept = Log(log, experiment.settings.model_dump()) if log and team.rank == 0 else nullcontext()
         with kept as lines:
-            return _run(experiment, checkpoints, progress, lines, prepared, ranks)
+            return _run(experiment, checkpoints, progress, lines, prepared, team.size)
 
     if settings.engine == "simulate":
         return go(None)

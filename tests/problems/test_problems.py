@@ -398,3 +398,23 @@ def test_large_dimensions_are_solved_without_a_hessian(monkeypatch):
     expected = logistic(as_sparse=True).solution
     monkeypatch.setattr(reference, "LARGEST_DENSE", 2)
     np.testing.assert_allclose(logistic(as_sparse=True).solution, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("loss", "change", "says"),
+    [
+        (lambda x, s: s["a"] * x, {}, "must return one number"),
+        (lambda x, s: (s["a"] @ x[:3]) ** 2, {}, "cannot be computed for x of shape"),
+        (lambda x, s: s["absent"] @ x, {}, "cannot be computed for x of shape"),
+        (lambda x, s: (s["a"] @ x) ** 2, {"a": np.full((NODES, 6, DIM), np.nan)}, "NaN or infinite values"),
+    ],
+)
+def test_mistakes_in_a_loss_of_ones_own_get_a_sentence(loss, change, says):
+    with pytest.raises(InputError, match=says):
+        Custom.make(loss, {"a": np.ones((NODES, 6, DIM)), **change}, DIM)
+
+
+def test_an_outside_gradient_of_another_shape_gets_a_sentence():
+    problem = Outside.make(lambda x, node: np.zeros(3), nodes=2, dim=2, smoothness=1.0, convexity=1.0)
+    with pytest.raises(InputError, match=r"has shape \(3,\), but it must be \(2,\)"):
+        _ = problem.solution

@@ -107,6 +107,17 @@ class Checkpoints:
         for old in self.iterations()[:-KEPT]:
             self.path(old).unlink(missing_ok=True)
 
+    def record_every(self) -> int | None:
+        """Return how often the run that left the newest checkpoint recorded; None if there is none to go on from."""
+        there = self.iterations()
+        if not self.resume or not there:
+            return None
+        wanted = there[-1] if self.resume_at is None else self.resume_at
+        try:
+            return int(read_checkpoint(self.path(wanted)).marks["record_every"])
+        except (InputError, LookupError):
+            return None  # `read` says what is wrong
+
     def check(self) -> None:
         """Refuse to begin a run where another has left its checkpoints."""
         there = self.iterations()

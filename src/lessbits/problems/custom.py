@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.arrays import first_line
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.reference import Team, in_double
@@ -98,6 +99,10 @@ class Custom(Declared):
                 f"custom data has leading shapes {sorted(shapes)}, but all its arrays must start with nodes × samples"
             )
         nodes, samples = shapes.pop()
+        for leaf in jax.tree.leaves(data):
+            if jnp.issubdtype(leaf.dtype, jnp.floating) and not bool(jnp.isfinite(leaf).all()):
+                raise InputError("custom data has NaN or infinite values: remove those samples or mend them")
+        _check_loss(loss, data, dim)
         constants = Constants(smoothness, convexity, sample_smoothness)
         return cls(jnp.full(nodes, samples, jnp.int32), dim, constants, data, loss)
 
@@ -155,6 +160,19 @@ class Custom(Declared):
         return self._curvature[0] if self.constants.convexity is None else self.constants.convexity
 
 
+def _check_loss(loss: Callable[[jax.Array, Any], jax.Array], data: Any, dim: int) -> None:
+    """Refuse a loss that does not take a point and a sample, or returns more than one number."""
+    sample = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), data)
+    try:
+        found = jax.eval_shape(loss, jax.ShapeDtypeStruct((dim,), jnp.result_type(float)), sample)
+    except (TypeError, ValueError, LookupError) as error:
+        raise InputError(
+            f"the loss cannot be computed for x of shape ({dim},) and one sample: {first_line(error)}"
+        ) from error
+    if getattr(found, "shape", None) != ():
+        raise InputError(f"the loss returns {found}, but it must return one number for a point and a sample")
+
+
 @pytree
 class Outside(Declared):
     """Local gradients from an ordinary Python function of (x, node): NumPy, PyTorch, a simulator; no autodiff.
@@ -203,9 +221,14 @@ class Outside(Declared):
 
         def ask(points: np.ndarray, nodes: np.ndarray) -> np.ndarray:
             answers = [np.asarray(self.function(np.array(p), int(n))) for p, n in zip(points, nodes, strict=True)]
+            self._check_answer(answers[0])
             return np.stack(answers).astype(points.dtype)
 
         return jax.pure_callback(ask, jax.ShapeDtypeStruct(x.shape, x.dtype), x, self.numbers, vmap_method="sequential")
+
+    def _check_answer(self, answer: np.ndarray) -> None:
+        if answer.shape != (self.dim,):
+            raise InputError(f"the outside gradient has shape {answer.shape}, but it must be ({self.dim},), as x is")
 
     def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
         """Ask the function of single samples, node by node."""
@@ -248,6 +271,8 @@ class Outside(Declared):
 
     def solve(self, team: Team) -> np.ndarray:
         """As given, else where the mean of the outside gradients vanishes."""
+        first = int(self.numbers[0])
+        self._check_answer(np.asarray(self.function(np.zeros(self.dim), first)))  # here the sentence is not wrapped
         if self.known_solution is not None:
             return np.array(self.known_solution)
         from scipy.optimize import root

@@ -10,7 +10,7 @@ from lessbits.errors import InputError, check_name
 from lessbits.plain import write_whole
 from lessbits.report.page import page
 from lessbits.report.plots import COLOURS, new_figure
-from lessbits.report.runs import name_runs, row
+from lessbits.report.runs import floor, name_runs, row
 
 FORMATS = ("html", "png", "svg", "pdf", "md")
 PANELS = (("iteration", "iterations", 1.0), ("wire_bits_per_link", "kbit per link", 1e-3))
@@ -70,7 +70,7 @@ def draw(traces: Sequence[Trace], path: Path, kind: str) -> None:
                 trace[column] * factor, error, label=name, marker="os^Dvxp"[number % 7], markevery=0.2, **style
             )
     for axis, (_, title, _) in zip(axes[0], PANELS, strict=True):
-        axis.set(xlabel=title, ylabel="error, mean of ‖xᵢ - x*‖²")
+        axis.set(xlabel=title, ylabel="error, mean of ‖xᵢ - x*‖²", ylim=(floor(traces, "error"), None))
     handles, names = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="upper center", bbox_to_anchor=(0.5, 0.0), fontsize=8)  # below, however long
     figure.savefig(path, dpi=150, format=kind, bbox_inches="tight")

@@ -25,6 +25,11 @@ function curve(run, number) {
   };
 }
 
+function cut() { // one run that goes very deep must not press all others together
+  const floor = told.upwards[shown.upwards].floor;
+  return floor && shown.scale === "log" ? { autorangeoptions: { clipmin: floor } } : {};
+}
+
 function draw() {
   const narrow = window.innerWidth < 700;
   const axis = { gridcolor: style("--line"), zerolinecolor: style("--line"), automargin: true };
@@ -34,8 +39,8 @@ function draw() {
     margin: { l: 60, r: 10, t: 34, b: 50 },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--faint"), activecolor: style("--accent") },
     xaxis: { ...axis, title: { text: told.across[shown.across].title }, rangemode: "tozero" },
-    yaxis: { ...axis, title: { text: told.upwards[shown.upwards].title }, type: shown.scale, exponentformat: "power" },
-    legend: { orientation: "h", y: narrow ? -0.25 : -0.18, yanchor: "top" }, // below: curves need the room
+    yaxis: { ...axis, title: { text: told.upwards[shown.upwards].title }, type: shown.scale, exponentformat: "power", ...cut() },
+    legend: { orientation: "h", y: narrow ? -0.25 : -0.2, yanchor: "top" }, // below: curves need the room
   }, {
     responsive: true, displaylogo: false,
     modeBarButtonsToRemove: ["sendChartToCloud", "sendDataToCloud", "select2d", "lasso2d"], // nothing leaves the page

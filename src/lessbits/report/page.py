@@ -10,7 +10,7 @@ from lessbits.engines.trace import Trace
 from lessbits.plain import counted
 from lessbits.report.drawing import draw_network
 from lessbits.report.plots import COLOURS
-from lessbits.report.runs import ACROSS, UPWARDS, curves, name_runs, row
+from lessbits.report.runs import ACROSS, UPWARDS, curves, floor, name_runs, row
 
 HIDDEN = ("edges",)  # of the provenance: drawn, not listed
 
@@ -74,7 +74,11 @@ def _told(traces: Sequence[Trace], names: Sequence[str], opens: str) -> dict[str
         "across": [
             {"column": column, "title": title, "factor": factor} for column, title, factor in ACROSS if column in there
         ],
-        "upwards": [{"column": column, "title": title} for column, title in UPWARDS if column in there],
+        "upwards": [
+            {"column": column, "title": title, "floor": floor(traces, column)}
+            for column, title in UPWARDS
+            if column in there
+        ],
         "colours": COLOURS,
     }
 

@@ -12,6 +12,7 @@ from lessbits.report.text import method_in_words, step_sizes_in_words
 MOST_POINTS = 1500  # of a curve
 FEWEST_POINTS = 5  # that a slope is fitted to
 FLOAT_BITS = 32
+DEEPER = 1e-6  # than the middle run, from which on an axis is cut
 
 # What curves can be drawn against and over, in the order of the buttons: column, title, factor.
 ACROSS = (
@@ -79,6 +80,20 @@ def bits_saved(trace: Trace) -> float | None:
     last = trace.summary()
     sent = last["wire_bits_per_link"]
     return FLOAT_BITS * trace.x.shape[1] * last["iterations"] / sent if sent else None
+
+
+def floor(traces: Sequence[Trace], column: str) -> float | None:
+    """Return where a log axis should end if one run goes so deep that nothing could be seen of the others.
+
+    >>> ends = [1e-31, 1e-3, 9e-4]
+    >>> runs = [Trace({"error": np.array([1.0, end])}, np.zeros((1, 1)), True, False, "", 0.0) for end in ends]
+    >>> print(f"{floor(runs, 'error'):.0e}", floor(runs[1:], "error"))
+    9e-07 None
+    """
+    ends = sorted(float(trace[column][-1]) for trace in traces if column in trace.columns and trace[column][-1] > 0)
+    if len(ends) < 2 or ends[0] > DEEPER * ends[len(ends) // 2]:
+        return None
+    return 1e-3 * ends[len(ends) // 2]
 
 
 def row(trace: Trace, name: str) -> dict[str, str]:
