@@ -62,6 +62,6 @@ class Log:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         """Close the file; what broke the run is its last line."""
         if error is not None:
-            self._write(ended=f"failed: {error or type(error).__name__}")
+            self._write(ended=f"failed: {str(error) or type(error).__name__}")
         with suppress(OSError):  # said already
             self.stream.close()
