@@ -15,7 +15,10 @@ def run(*more: str) -> dict:
     settings = ("--nodes", "16", "--dim", "50", "--network", "hypercube", "--quantizer", "dit-4")
     sizes = ("--messages", "broadcast", "--theta", "0.8", "--eta", "0.5", "--until", "1e-4")
     told = [sys.executable, "-m", "lessbits", "run", *settings, *sizes, *more, "--json", "-", "--quiet"]
-    return json.loads(subprocess.run(told, check=True, capture_output=True, text=True).stdout)
+    done = subprocess.run(told, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(done.returncode)  # it has said why
+    return json.loads(done.stdout)
 
 
 def main(ranks: int) -> None:
