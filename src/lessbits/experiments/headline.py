@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,9 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
         TextColumn("{task.completed}/{task.total}"),
         TimeElapsedColumn(),
     )
-    shown = progress and sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
-        task = bar.add_task("", total=sum(len(cells) for cells in TUNED.values()))
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=sum(len(cells) for cells in TUNED.values()))
+    with bar if progress and sys.stderr.isatty() else nullcontext():  # a bar that is not started shows nothing
         for network_name, cells in TUNED.items():
             rows = results[network_name] = []
             for quantizer, exponent in cells.items():
