@@ -11,6 +11,7 @@ import lessbits
 from lessbits.engines import progress
 from lessbits.engines.logs import Log
 from lessbits.engines.progress import Lines, Progress, Standing
+from lessbits.helping import working
 
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
 
@@ -40,6 +41,14 @@ def test_the_bar_is_for_terminals_only(monkeypatch):
     assert shown_on(Terminal(), monkeypatch, wish=False) == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert shown_on(io.StringIO(), monkeypatch) == ""  # a short run says nothing
+
+
+def test_work_without_iterations_is_shown_on_terminals_only(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        with contextlib.redirect_stderr(stream), working("thinking"):
+            pass
+        assert ("thinking …" in stream.getvalue()) == shown
 
 
 def test_elsewhere_there_are_lines_now_and_then(capsys):

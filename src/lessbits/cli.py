@@ -25,7 +25,7 @@ from lessbits.flags import (
     show,
     with_settings,
 )
-from lessbits.helping import ENDING, tidied
+from lessbits.helping import ENDING, tidied, working
 from lessbits.settings import Settings
 from lessbits.version import __version__
 
@@ -225,7 +225,8 @@ def advise(settings: Settings, json_file: Json = None) -> None:
     from lessbits.advice import advise as give_advice
     from lessbits.report.advice_text import advice_report
 
-    advice = give_advice(settings)
+    with working("trying what may send the fewest bits"):
+        advice = give_advice(settings)
     show(advice, json_file, lambda: advice_report(advice))
 
 

@@ -16,6 +16,7 @@ from lessbits.engines.logs import Log
 from lessbits.engines.trace import Trace
 from lessbits.engines.transport import Alone
 from lessbits.experiment import Experiment, build, build_network
+from lessbits.helping import working
 from lessbits.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def run_job(
         # A run that goes on for longer records as it began, unless told otherwise.
         asked = settings.record_every or int(team.broadcast(recorded)[0]) or None
         clock = time.perf_counter()
-        experiment = build(settings.updated(record_every=asked), transport)
+        with working("making the problem, its solution and step sizes", progress):
+            experiment = build(settings.updated(record_every=asked), transport)
         prepared = time.perf_counter() - clock
         checkpoints = None
         if folder is not None:
