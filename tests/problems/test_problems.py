@@ -24,6 +24,8 @@ from lessbits import (
     simulate,
     split_samples,
 )
+from lessbits.engines.spread import Spread
+from lessbits.engines.transport import Alone
 
 NODES, DIM, SAMPLES = 4, 5, 26
 
@@ -148,9 +150,9 @@ def test_the_solution_has_a_gradient_below_1e_12(problem):
     assert np.linalg.norm(np.asarray(problem.gradient(x)).mean(0)) <= 1e-12
 
 
-def test_dual_gradients_invert_gradients_to_rounding(problem):
-    if problem.convexity <= 0:
-        pytest.skip("a loss that is flat somewhere has no dual gradient")
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if "penalties" not in name])
+def test_dual_gradients_invert_gradients_to_rounding(name):
+    problem = PROBLEMS[name]()
     x = some_points(problem)
     ready = problem.with_dual()
     found = jax.jit(ready.dual_gradient)(problem.gradient(x), jnp.zeros_like(x))
@@ -234,8 +236,16 @@ def test_regularization_is_one_over_all_samples_by_default():
     assert problem.convexity == pytest.approx(1 / 24)
 
 
+def test_a_flat_loss_has_no_dual_gradient():
+    flat = with_penalties(ridge())  # a node has no sample with the last feature, which no penalty holds either
+    assert flat.convexity == 0
+    with pytest.raises(InputError, match="its dual gradient is not unique"):
+        flat.with_dual()
+
+
 def test_where_a_local_loss_is_flat_practical_step_sizes_count_on_the_mean():
     flat = with_penalties(logistic(how="uneven:3"))
+    assert Spread(flat, Alone()).typical_convexity == flat.typical_convexity
     assert flat.convexity == 0
     everywhere = jnp.asarray(np.broadcast_to(flat.solution, (NODES, DIM)))
     smallest = np.linalg.eigvalsh(np.asarray(flat.hessian(everywhere)).mean(0))[0]

@@ -69,12 +69,9 @@ class Spread(Problem):
     @agreed
     def typical_convexity(self) -> float:
         """As if all nodes were here."""
-        return self.convexity if self.convex_everywhere else self.here.mean_curvature(self.solution, self.transport)
-
-    @property
-    def convex_everywhere(self) -> bool:
-        """As if all nodes were here."""
-        return getattr(self.here, "penalty", None) is None and self.convexity > 0
+        # All ranks' smallest μ first: then all of them answer alike.
+        flat = self.convexity <= 0 or self.here.nearly_flat
+        return self.here.mean_curvature(self.solution, self.transport) if flat else self.convexity
 
     @agreed
     def _single(self) -> float:

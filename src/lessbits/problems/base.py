@@ -124,12 +124,12 @@ class Problem(ABC):
 
         Where coordinates have penalties of their own, a node with few samples is nearly flat: then the mean counts too.
         """
-        return self.convexity if self.convex_everywhere else self.mean_curvature(self.solution, ALONE)
+        return self.mean_curvature(self.solution, ALONE) if self.nearly_flat else self.convexity
 
     @property
-    def convex_everywhere(self) -> bool:
-        """Whether the local losses are as convex as the problem means them to be."""
-        return getattr(self, "penalty", None) is None and self.convexity > 0
+    def nearly_flat(self) -> bool:
+        """Whether a local loss may be flat where the mean of all is not."""
+        return self.convexity <= 0
 
     def mean_curvature(self, solution: np.ndarray, team: Team) -> float:
         """Smallest eigenvalue of the mean of all Hessians at the solution; zero if it is not known."""

@@ -165,6 +165,11 @@ class LinearModel(Problem):
         return batch_smoothness(self.smoothness, single, batch_size)
 
     @property
+    def nearly_flat(self) -> bool:
+        """With penalties of their own, coordinates may be held by other nodes' samples alone."""
+        return self.penalty is not None or super().nearly_flat
+
+    @property
     def convexity(self) -> float:
         """λ, or zero if a coordinate is free; least squares may have more."""
         return self.penalties[0]

@@ -137,6 +137,11 @@ class Softmax(Problem):
         return batch_smoothness(self.smoothness, single, batch_size)
 
     @property
+    def nearly_flat(self) -> bool:
+        """With penalties of their own, coordinates may be held by other nodes' samples alone."""
+        return self.penalty is not None or super().nearly_flat
+
+    @property
     def convexity(self) -> float:
         """λ, or zero if a coordinate is free."""
         return extreme_penalties(self.regularization, self.penalty)[0]
