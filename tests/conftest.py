@@ -16,7 +16,7 @@ from pathlib import Path  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
-from lessbits.compiled import keep_compiled, make_room  # noqa: E402
+from lessbits._internal.programs import keep_compiled, make_room  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 keep_compiled()  # a second run of the suite takes half the time

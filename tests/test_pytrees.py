@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lessbits.pytrees import pytree, static, take_rows
+from lessbits._internal.pytrees import pytree, static, take_rows
 
 
 @pytree

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
+from lessbits._internal.randomness import Draws, Purpose, Step, draws, make_seed
 
 LEAST_PROBABILITY = 1e-9
 DEVIATIONS = 6.0  # a normal number leaves ±6 with probability 2e-9

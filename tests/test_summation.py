@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lessbits._internal.summation import add_pairwise, squared_distances, squared_norms, sum_pairwise
 from lessbits.quantizers.base import distances, norms
-from lessbits.summation import add_pairwise, squared_distances, squared_norms, sum_pairwise
 
 
 def numbers(*shape: int, dtype=np.float64) -> np.ndarray:

@@ -68,7 +68,7 @@ _HOME = {
     "Ssda": "methods",
     "Standing": "engines.progress",
     "Start": "methods.base",
-    "Step": "randomness",
+    "Step": "_internal.randomness",
     "Stream": "problems",
     "Ternary": "quantizers",
     "TopK": "quantizers",
@@ -84,14 +84,14 @@ _HOME = {
     "make_network": "networks",
     "make_quantizer": "quantizers",
     "primal_dual": "stepsizes",
-    "pytree": "pytrees",
+    "pytree": "_internal.pytrees",
     "register_codec": "codecs",
     "register_quantizer": "quantizers",
     "run_mpi": "engines.mpi",
     "share": "methods.messages",
     "simulate": "engines.simulate",
     "split_samples": "problems",
-    "static": "pytrees",
+    "static": "_internal.pytrees",
     "theory": "theory",
     "tune": "tuning",
 }
@@ -114,6 +114,8 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from lessbits import theory
+    from lessbits._internal.pytrees import pytree, static
+    from lessbits._internal.randomness import Step
     from lessbits.codecs import Codec, make_codec, register_codec
     from lessbits.engines.checkpoints import Checkpoints
     from lessbits.engines.interrupts import Interrupted
@@ -162,7 +164,6 @@ if TYPE_CHECKING:
         load_samples,
         split_samples,
     )
-    from lessbits.pytrees import pytree, static
     from lessbits.quantizers import (
         Composition,
         Compressor,
@@ -179,7 +180,6 @@ if TYPE_CHECKING:
         make_quantizer,
         register_quantizer,
     )
-    from lessbits.randomness import Step
     from lessbits.settings import Settings
     from lessbits.stepsizes import make_method, primal_dual
     from lessbits.tuning import Tuning, tune

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.randomness import Purpose, Step, draws, make_seed
 from lessbits.codecs import make_codec
 from lessbits.codecs.frames import header_bytes
 from lessbits.errors import InputError
@@ -19,7 +20,6 @@ from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Exact, Fading, Quantizer, make_quantizer
-from lessbits.randomness import Purpose, Step, draws, make_seed
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.stepsizes import make_method, promised
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from lessbits.compiled import keep_compiled
+from lessbits._internal.programs import keep_compiled
+from lessbits._internal.wording import plain
 from lessbits.errors import InputError
 from lessbits.helping import completion
-from lessbits.plain import plain
 from lessbits.settings import Settings
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lessbits._internal.wording import plain, write_whole
 from lessbits.errors import InputError, check_name
 from lessbits.expected import check_question
 from lessbits.experiment import build, build_parts
 from lessbits.fewest import Fewest
-from lessbits.plain import plain, write_whole
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning import tune
 

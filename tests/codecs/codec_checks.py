@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.randomness import Purpose, Step, draws, make_seed
 from lessbits.codecs import make_codec
 from lessbits.codecs.values import Pattern
 from lessbits.quantizers import make_quantizer
@@ -13,7 +14,6 @@ from lessbits.quantizers.contractions import SignPayload
 from lessbits.quantizers.dither import DitherPayload
 from lessbits.quantizers.rand_k import coprime_strides
 from lessbits.quantizers.subtractive import SubtractivePayload
-from lessbits.randomness import Purpose, Step, draws, make_seed
 
 ROWS = 5
 

@@ -9,15 +9,15 @@ import pytest
 from codec_checks import dithered, entropy_bytes
 
 import lessbits
+from lessbits._internal.pytrees import take_rows
+from lessbits._internal.randomness import Step, make_seed
 from lessbits.codecs import make_codec
 from lessbits.errors import WireError
 from lessbits.methods.base import Message, Start
 from lessbits.networks.local import LocalNetwork
-from lessbits.pytrees import take_rows
 from lessbits.quantizers import Dither, Ternary, TopK, make_quantizer
 from lessbits.quantizers.contractions import SignPayload
 from lessbits.quantizers.dither import DitherPayload
-from lessbits.randomness import Step, make_seed
 
 DIM = 10_000
 

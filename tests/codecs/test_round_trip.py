@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from codec_checks import assert_same, dithered, made_key, made_payloads, quantized
 
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Draws
 from lessbits.codecs import Codec, make_codec, register_codec
 from lessbits.codecs.values import Pattern, RawCodec
 from lessbits.errors import InputError, WireError
-from lessbits.pytrees import pytree
 from lessbits.quantizers import Dither, Exact, Quantizer, RandK, ScaledSign, SubtractiveDither, TopK, make_quantizer
 from lessbits.quantizers.contractions import SignPayload
 from lessbits.quantizers.dither import DitherPayload
 from lessbits.quantizers.rand_k import chosen
 from lessbits.quantizers.subtractive import SubtractivePayload
-from lessbits.randomness import Draws
 
 SPELLINGS = ["exact", "rand-1", "rand-9", "rand-37", "top-1", "top-9", "top-37", "dit-1", "dit-4", "dit-9", "dit-22"]
 SPELLINGS += ["dither:5", "ternary", "sign", "natural", "scaled-dit-3", "rand-9+dit-4", "rand-9+natural"]

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits import LeastSquares, LocalNetwork, Message, Start
-from lessbits.pytrees import take_rows
-from lessbits.randomness import Purpose, Step, draws, make_seed
+from lessbits._internal.pytrees import take_rows
+from lessbits._internal.randomness import Purpose, Step, draws, make_seed
 
 
 def ridge(nodes, dim, samples, regularization, seed=0):

@@ -22,7 +22,7 @@ from lessbits import (
     pytree,
     simulate,
 )
-from lessbits.randomness import Purpose, Step, draws, make_seed
+from lessbits._internal.randomness import Purpose, Step, draws, make_seed
 
 NODES, DIM = 8, 6
 QUANTIZERS = ["exact", "dit-3", "rand-2", "ternary", "natural", "rand-3+dit-3"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jax
 
-from lessbits.compiled import keep_compiled
+from lessbits._internal.programs import keep_compiled
 
 jax.config.update("jax_enable_x64", True)
 keep_compiled()

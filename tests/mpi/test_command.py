@@ -205,7 +205,7 @@ def test_shards_of_the_nodes_own_give_one_problem(tmp_path):
 NODE = """
 import sys
 import jax
-from lessbits.compiled import keep_compiled
+from lessbits._internal.programs import keep_compiled
 jax.config.update("jax_enable_x64", True)
 keep_compiled()
 import numpy as np

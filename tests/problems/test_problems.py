@@ -130,7 +130,7 @@ def test_the_finite_sum_is_the_whole(problem):
 
 
 def test_stochastic_gradients_are_unbiased_and_as_noisy_as_declared(problem):
-    from lessbits.randomness import Step, make_seed
+    from lessbits._internal.randomness import Step, make_seed
 
     x = jnp.asarray(np.broadcast_to(problem.solution, (problem.nodes, problem.dim)))
     steps = jnp.arange(4000)

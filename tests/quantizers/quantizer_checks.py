@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.pytrees import take_rows
+from lessbits._internal.pytrees import take_rows
+from lessbits._internal.randomness import Draws, Purpose, Step, draws, make_seed
 from lessbits.quantizers import Compressor, Quantizer
-from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
 
 SAMPLES = 3000
 DEVIATIONS = 6.0

@@ -21,11 +21,11 @@ from quantizer_checks import (
     row_draws,
 )
 
+from lessbits._internal.randomness import Purpose
 from lessbits.errors import InputError
 from lessbits.quantizers import Dither, Quantizer, RandK, make_quantizer
 from lessbits.quantizers.dither import DitherPayload
 from lessbits.quantizers.rand_k import coprime_strides
-from lessbits.randomness import Purpose
 
 SLACK = 2**-7  # by less than this share a scale is rounded up
 

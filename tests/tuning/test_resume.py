@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lessbits import Consensus, make_network, primal_dual, tune
-from lessbits.fingerprint import fingerprint
+from lessbits._internal.hashing import fingerprint
 from lessbits.tuning import search
 
 NODES, DIM = 6, 5

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.randomness import Draws
 from lessbits.codecs.lengths import SameLength
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
-from lessbits.randomness import Draws
 
 Key = np.ndarray | None  # one row of `Codec.keys`
 

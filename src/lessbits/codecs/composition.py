@@ -6,11 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from lessbits._internal.randomness import Draws
 from lessbits.codecs.base import Codec, Key
 from lessbits.codecs.values import Pattern, bits_of
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
-from lessbits.randomness import Draws
 
 
 class CompositionCodec(Codec):

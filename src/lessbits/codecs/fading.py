@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.randomness import Draws
 from lessbits.codecs.base import Codec, Key
 from lessbits.codecs.levels import SCALE_BYTES, pack_scale
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
 from lessbits.quantizers.fading import Fading, FadingPayload
-from lessbits.randomness import Draws
 
 RAISED = 255  # a first byte that entropy codes of levels do not use
 

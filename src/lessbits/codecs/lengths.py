@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.pytrees import on_cpu, put, pytree, static
+from lessbits._internal.summation import separate, squared_norms, sum_pairwise
 from lessbits.codecs.codebooks import Codebook, features
 from lessbits.codecs.range_coding import LOST_BITS, WORD
-from lessbits.pytrees import on_cpu, put, pytree, static
 from lessbits.quantizers.base import Payload
-from lessbits.summation import separate, squared_norms, sum_pairwise
 
 LARGEST_SUM = 2**31  # what whole numbers of 32 bits hold
 STEPS = 16  # lengths are found in steps of 1/16 bit

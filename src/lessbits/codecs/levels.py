@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.randomness import Draws
 from lessbits.codecs.base import Codec, Key
 from lessbits.codecs.packing import pack, packed_bytes, unpack
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
 from lessbits.quantizers.subtractive import SubtractivePayload
-from lessbits.randomness import Draws
 
 SCALE_BYTES = 2
 

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.randomness import Draws
 from lessbits.codecs.base import Codec, Key
 from lessbits.codecs.lengths import SameLength
 from lessbits.codecs.range_coding import coded_bits, decode_symbols, encode_symbols, make_model
 from lessbits.errors import InputError, WireError
 from lessbits.quantizers.base import Compressor, Payload
 from lessbits.quantizers.rand_k import draw_pattern
-from lessbits.randomness import Draws
 
 
 class RawCodec(Codec):

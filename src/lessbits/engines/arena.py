@@ -10,6 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.pytrees import computed_once, on_cpu, put, pytree, static
+from lessbits._internal.randomness import Step, make_seed
+from lessbits._internal.summation import Sum, add_up
 from lessbits.codecs.base import Codec
 from lessbits.engines.ending import ceiling_of
 from lessbits.engines.scoring import Target, score
@@ -17,9 +20,6 @@ from lessbits.methods.base import Message, Method, Outbox, State
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
-from lessbits.pytrees import computed_once, on_cpu, put, pytree, static
-from lessbits.randomness import Step, make_seed
-from lessbits.summation import Sum, add_up
 
 UNROLLED = 10  # iterations that a GPU is given at once, at most
 

@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.arrays import first_line, load_arrays, write_arrays
+from lessbits._internal.arrays import first_line, load_arrays, write_arrays
+from lessbits._internal.hashing import fingerprint
+from lessbits._internal.wording import plain
 from lessbits.codecs.base import Codec
 from lessbits.errors import InputError
-from lessbits.fingerprint import fingerprint
 from lessbits.methods.base import Method
 from lessbits.networks import Network
-from lessbits.plain import plain
 from lessbits.problems.base import Problem
 
 FORMAT = "lessbits-checkpoint-1"

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.pytrees import put
 from lessbits.engines.arena import Arena
 from lessbits.engines.simulate import RECORDS_AT_ONCE
 from lessbits.methods.base import Start, State
-from lessbits.pytrees import put
 
 
 class Flight(NamedTuple):

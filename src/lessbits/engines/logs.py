@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from lessbits._internal.wording import plain
 from lessbits.engines.progress import Standing
 from lessbits.engines.trace import Trace
 from lessbits.errors import InputError
-from lessbits.plain import plain
 from lessbits.version import __version__
 
 FORMAT = "lessbits-log-1"

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Step, make_seed
 from lessbits.engines.farewell import Farewell
 from lessbits.engines.mpi import MpiTransport
 from lessbits.engines.ranks import Rank
@@ -18,8 +20,6 @@ from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree
-from lessbits.randomness import Step, make_seed
 
 
 @pytree

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from lessbits.plain import human
+from lessbits._internal.wording import human
 
 WINDOW = 20  # looks that the rate is fitted to, some 5 seconds of a simulation
 FIRST_LINE, NEXT_LINE = 5.0, 10.0  # seconds to the first line, and between lines, where there is no terminal

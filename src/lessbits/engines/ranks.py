@@ -10,6 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.hashing import fingerprint
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Step, make_seed, message_draws
 from lessbits.codecs import make_codecs
 from lessbits.codecs.base import Codec
 from lessbits.engines.scoring import METRICS, Target, join_scores, mean_point
@@ -17,13 +20,10 @@ from lessbits.engines.spread import Spread
 from lessbits.engines.transport import Transport, held_nodes
 from lessbits.engines.wire import Carried, Wire
 from lessbits.errors import InputError
-from lessbits.fingerprint import fingerprint
 from lessbits.methods.base import Message, Method, Start, State
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree
-from lessbits.randomness import Step, make_seed, message_draws
 
 HUGE = 1e12  # where only a run that diverges gets to
 

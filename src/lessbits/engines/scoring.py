@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from lessbits._internal.pytrees import computed_once, put, pytree
+from lessbits._internal.summation import add_slices, separate, squared_distances, squared_norms, sum_pairwise
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import computed_once, put, pytree
-from lessbits.summation import add_slices, separate, squared_distances, squared_norms, sum_pairwise
 
 METRICS = ("error", "consensus", "suboptimality")
 

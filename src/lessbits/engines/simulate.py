@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.programs import make_room
+from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
-from lessbits.compiled import make_room
 from lessbits.engines.arena import Arena, Measure, Spent
 from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.checks import check_goal, check_run, check_start
@@ -28,7 +29,6 @@ from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start, State
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import put
 
 RECORDS_AT_ONCE = 1024  # a chunk's buffers; how many of them are filled is decided by the clock
 SECONDS_A_CHUNK = 0.25  # how often the progress bar moves and Ctrl-C is heard

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from lessbits.compiled import make_room
+from lessbits._internal.programs import make_room
 from lessbits.engines.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
 from lessbits.engines.checks import check_goal, check_run, check_start
 from lessbits.engines.ending import ceiling_of, finish

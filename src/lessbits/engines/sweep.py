@@ -18,9 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.programs import make_room
+from lessbits._internal.pytrees import on_cpu
 from lessbits.codecs import make_codecs
 from lessbits.codecs.frames import header_bytes
-from lessbits.compiled import make_room
 from lessbits.engines.arena import Arena
 from lessbits.engines.checks import check_goal, check_run
 from lessbits.engines.lanes import empty_flight, fly, take_off
@@ -28,7 +29,6 @@ from lessbits.engines.simulate import RECORDS_AT_ONCE, SECONDS_A_CHUNK
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import on_cpu
 
 WIDEST = 128  # lanes of a batch on a GPU
 MOST_WORKERS = 16

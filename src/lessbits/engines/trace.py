@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lessbits.arrays import read_arrays, write_arrays
+from lessbits._internal.arrays import read_arrays, write_arrays
+from lessbits._internal.wording import human, plain
 from lessbits.errors import InputError, check_name
-from lessbits.plain import human, plain
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
-from lessbits.plain import plain, write_whole
+from lessbits._internal.wording import plain, write_whole
 from lessbits.version import __version__
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.methods.base import Outbox, Start
 from lessbits.methods.baseline import Baseline, start_at
@@ -27,9 +29,7 @@ from lessbits.methods.messages import Messages, one_for_all
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.randomness import Step
 from lessbits.theory import Setting, corrected_step_sizes
 
 NOISE = 4.0  # practical: θ is divided by 1 + NOISE·ω

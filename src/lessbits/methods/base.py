@@ -6,12 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 
+from lessbits._internal.pytrees import pytree, short, static, take_rows, traced
+from lessbits._internal.randomness import Step
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, short, static, take_rows, traced
 from lessbits.quantizers.base import Compressor, Payload
-from lessbits.randomness import Step
 
 State = Any  # a NamedTuple of arrays with one row a node; `x` is the iterate that engines score
 

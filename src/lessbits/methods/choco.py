@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.methods.base import Outbox, Start
 from lessbits.methods.baseline import Baseline, decayed, spectral_gap, start_at
@@ -23,9 +25,7 @@ from lessbits.methods.messages import Messages, one_for_all
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Contraction, Quantizer
-from lessbits.randomness import Step
 
 
 class ChocoState(NamedTuple):

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import InputError
 from lessbits.methods.base import Message, Outbox, Start
 from lessbits.methods.baseline import Baseline, start_at
@@ -22,10 +24,8 @@ from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.quantizers.exact import Exact
-from lessbits.randomness import Step, message_draws
 
 
 class DianaState(NamedTuple):

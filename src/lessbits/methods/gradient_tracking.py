@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step
 from lessbits.methods.base import Outbox, Start
 from lessbits.methods.baseline import Baseline, spectral_gap, start_at
 from lessbits.methods.gradients import Anchor, Gradients
@@ -27,10 +29,8 @@ from lessbits.methods.messages import disagreements, share
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor
 from lessbits.quantizers.exact import Exact
-from lessbits.randomness import Step
 
 
 class TrackingState(NamedTuple):

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.randomness import Purpose, Step, draws
 from lessbits.errors import InputError, check_name
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
-from lessbits.randomness import Purpose, Step, draws
 
 
 class Anchor(NamedTuple):

@@ -16,14 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Step
 from lessbits.methods.gradient_tracking import GradientTracking
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree
 from lessbits.quantizers.base import Compressor
-from lessbits.randomness import Step
 
 
 @pytree

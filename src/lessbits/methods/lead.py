@@ -15,6 +15,8 @@ mixed: our x⁰ is their x¹.
 
 import jax
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.methods.base import Outbox, Start
 from lessbits.methods.baseline import Baseline
@@ -24,9 +26,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.practical import NOISE_MARGIN, practical_step_sizes
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.randomness import Step
 from lessbits.theory import Setting, corrected_step_sizes
 
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lessbits._internal.pytrees import on_cpu, pytree, take_rows
+from lessbits._internal.randomness import Step, message_draws
+from lessbits._internal.summation import Sum, separate
 from lessbits.methods.base import Message, Outbox
 from lessbits.networks.local import LocalNetwork, Slot
-from lessbits.pytrees import on_cpu, pytree, take_rows
 from lessbits.quantizers.base import Compressor
-from lessbits.randomness import Step, message_draws
-from lessbits.summation import Sum, separate
 
 
 class Memory(NamedTuple):

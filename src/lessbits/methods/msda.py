@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step
 from lessbits.methods.base import Outbox, Start
 from lessbits.methods.baseline import start_at
 from lessbits.methods.gradients import Gradients
@@ -25,9 +27,7 @@ from lessbits.methods.ssda import DualBaseline
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor
-from lessbits.randomness import Step
 
 
 class MsdaState(NamedTuple):

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.methods.base import Message, Method, Outbox, Start
 from lessbits.methods.gradients import Anchor, Gradients
@@ -29,9 +31,7 @@ from lessbits.methods.messages import BroadcastMessages, EdgeMessages, ExactMess
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.randomness import Step
 
 OPTIONS = ("A", "B", "C", "D")
 MESSAGES = ("independent", "broadcast", "edge")

@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import jax
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step, message_draws
 from lessbits.methods.base import Message, Outbox, Start
 from lessbits.methods.baseline import Baseline, decayed, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.randomness import Step, message_draws
 
 
 class QdgdState(NamedTuple):

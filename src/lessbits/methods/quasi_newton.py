@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lessbits.summation import separate, sum_pairwise
+from lessbits._internal.summation import separate, sum_pairwise
 
 GROWTH = 100.0  # a gradient so many times the smallest so far shows that the curvature was misjudged
 CURVATURE_SLACK = 4.0  # how far noise may take a pair from what convexity and smoothness say

@@ -23,6 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import InputError
 from lessbits.methods.base import Message, Outbox, Start
 from lessbits.methods.baseline import Baseline, start_at
@@ -32,10 +34,8 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.networks.tree import spanning_tree
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers import KEYED
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.randomness import Step, message_draws
 
 PAIRS = 20  # steps that the root remembers
 

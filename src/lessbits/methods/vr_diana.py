@@ -7,11 +7,11 @@ Horváth, Kovalev, Mishchenko, Stich and Richtárik, "Stochastic distributed lea
 variance reduction" (2019), in its loopless SVRG variant; there one coin falls for all workers, here one for each.
 """
 
+from lessbits._internal.pytrees import pytree
 from lessbits.methods.diana import Diana
 from lessbits.methods.gradients import Gradients
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.pytrees import pytree
 from lessbits.quantizers.base import Compressor, Quantizer
 
 

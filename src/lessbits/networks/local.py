@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.pytrees import on_cpu, put, pytree
+from lessbits._internal.summation import Sum, add_pairwise, add_slices, separate
 from lessbits.networks.network import Network
-from lessbits.pytrees import on_cpu, put, pytree
-from lessbits.summation import Sum, add_pairwise, add_slices, separate
 
 BLOCK = 8  # links a node whose gathers are written out, for XLA to fuse into one loop; more of them in several rounds
 

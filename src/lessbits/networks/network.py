@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from lessbits._internal.wording import counted
 from lessbits.errors import InputError
 from lessbits.networks.spectrum import laplacian_spectrum
 from lessbits.networks.weights import (
@@ -18,7 +19,6 @@ from lessbits.networks.weights import (
     given_weights,
     merge_edges,
 )
-from lessbits.plain import counted
 
 if TYPE_CHECKING:
     import networkx

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.pytrees import short, take_rows, traced
+from lessbits._internal.randomness import Draws, Purpose, Step, draws
+from lessbits._internal.summation import squared_norms, sum_pairwise
 from lessbits.errors import InputError
 from lessbits.problems.newton import solve_dual
 from lessbits.problems.reference import ALONE, Team, in_double, minimise, smallest_curvature
-from lessbits.pytrees import short, take_rows, traced
-from lessbits.randomness import Draws, Purpose, Step, draws
-from lessbits.summation import squared_norms, sum_pairwise
 
 
 class Problem(ABC):

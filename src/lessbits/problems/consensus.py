@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.pytrees import put, pytree
+from lessbits._internal.summation import squared_distances
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem
 from lessbits.problems.reference import Team
-from lessbits.pytrees import put, pytree
-from lessbits.summation import squared_distances
 
 
 @pytree

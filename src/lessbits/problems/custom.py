@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.arrays import first_line
+from lessbits._internal.arrays import first_line
+from lessbits._internal.pytrees import pytree, static
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.reference import Team, in_double
-from lessbits.pytrees import pytree, static
 
 
 class Constants(NamedTuple):

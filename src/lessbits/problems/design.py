@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.pytrees import pytree, static
 from lessbits.problems.ragged import KINDS, RaggedSums, count_kinds
-from lessbits.pytrees import pytree, static
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.pytrees import pytree
 from lessbits.errors import InputError, check_positive
 from lessbits.problems.base import Problem
 from lessbits.problems.design import Layout
 from lessbits.problems.linear import LARGEST_DENSE, LinearModel
 from lessbits.problems.reference import in_double
-from lessbits.pytrees import pytree
 
 
 @pytree

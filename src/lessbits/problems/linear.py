@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.pytrees import computed_once, static
+from lessbits._internal.summation import separate, squared_norms, sum_pairwise
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.data import Samples
 from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, node_size
 from lessbits.problems.reference import in_double
-from lessbits.pytrees import computed_once, static
-from lessbits.summation import separate, squared_norms, sum_pairwise
 
 if TYPE_CHECKING:
     from scipy import sparse

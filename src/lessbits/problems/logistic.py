@@ -2,8 +2,8 @@
 
 import jax
 
+from lessbits._internal.pytrees import pytree
 from lessbits.problems.linear import LinearModel
-from lessbits.pytrees import pytree
 
 
 @pytree

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.pytrees import pytree
-from lessbits.summation import sum_pairwise
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.summation import sum_pairwise
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.summation import add_slices
 from lessbits.errors import InputError
-from lessbits.summation import add_slices
 
 if TYPE_CHECKING:
     from lessbits.problems.base import Problem

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.problems.custom import Constants, Declared, known
-from lessbits.pytrees import pytree, static
-from lessbits.randomness import Step
 
 
 @pytree

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lessbits.pytrees import traced
-from lessbits.randomness import Draws, Purpose, Step, draws, make_seed
-from lessbits.summation import separate, squared_distances, squared_norms
+from lessbits._internal.pytrees import traced
+from lessbits._internal.randomness import Draws, Purpose, Step, draws, make_seed
+from lessbits._internal.summation import separate, squared_distances, squared_norms
 
 SCALE_SLACK = 2.0**-7  # scales travel as the first 16 bits of a float32, rounded up: by less than this share
 FLOAT_BITS = 32  # the paper's b, for nominal bit counts

@@ -4,10 +4,10 @@ import math
 
 import jax
 
-from lessbits.pytrees import pytree
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Draws, Purpose
 from lessbits.quantizers.base import Payload, Quantizer
 from lessbits.quantizers.rand_k import RandK
-from lessbits.randomness import Draws, Purpose
 
 
 @pytree

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Draws
+from lessbits._internal.summation import sum_pairwise
 from lessbits.errors import InputError
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Contraction, Payload, Quantizer, short_scale
-from lessbits.randomness import Draws
-from lessbits.summation import sum_pairwise
 
 
 @pytree

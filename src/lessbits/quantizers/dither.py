@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Draws
 from lessbits.errors import InputError
-from lessbits.pytrees import pytree, static
 from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Quantizer, distances, norms, short_scale
-from lessbits.randomness import Draws
 
 MOST_LEVELS = 2**23 - 1  # float32 holds every level exactly
 

@@ -2,9 +2,9 @@
 
 import jax
 
-from lessbits.pytrees import pytree
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Draws
 from lessbits.quantizers.base import FLOAT_BITS, Quantizer
-from lessbits.randomness import Draws
 
 
 @pytree

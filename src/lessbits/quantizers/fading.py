@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Draws
 from lessbits.errors import InputError
-from lessbits.pytrees import pytree
 from lessbits.quantizers.base import Quantizer
 from lessbits.quantizers.grid import MOST_LEVEL
-from lessbits.randomness import Draws
 
 OCTAVE = 2**20  # logarithms of spacings are whole numbers, so that both ends find the very same spacing
 STEPS = 16  # spacings in an octave

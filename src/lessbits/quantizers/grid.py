@@ -6,10 +6,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Draws
 from lessbits.errors import InputError
-from lessbits.pytrees import pytree
 from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Contraction, norms, short_scale
-from lessbits.randomness import Draws
 
 MOST_LEVEL = 2**23 - 1  # float32 holds every level exactly
 

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lessbits.pytrees import pytree
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Draws
 from lessbits.quantizers.base import Quantizer
-from lessbits.randomness import Draws
 
 SMALLEST_EXPONENT = -126  # of float32's normal numbers; code 1 stands for 2^-126, code 254 for 2^127
 OFFSET = 127

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Draws
+from lessbits._internal.summation import separate
 from lessbits.errors import InputError
-from lessbits.pytrees import pytree
 from lessbits.quantizers.base import FLOAT_BITS, Quantizer
-from lessbits.randomness import Draws
-from lessbits.summation import separate
 
 MOST_STEPS = 4096  # strides to choose from; more would not make the choice of coordinates visibly more random
 

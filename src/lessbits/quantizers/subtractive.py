@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import jax
 
-from lessbits.pytrees import pytree, static
+from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.randomness import Draws
 from lessbits.quantizers.base import SCALE_SLACK, Quantizer, distances, norms, short_scale
 from lessbits.quantizers.dither import Dither, level_unit, round_to_levels
-from lessbits.randomness import Draws
 
 
 class SubtractivePayload(NamedTuple):

@@ -5,10 +5,10 @@ import math
 import jax
 import jax.numpy as jnp
 
-from lessbits.pytrees import pytree
+from lessbits._internal.pytrees import pytree
+from lessbits._internal.randomness import Draws
 from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Quantizer, short_scale
 from lessbits.quantizers.dither import DitherPayload, from_levels, round_to_levels
-from lessbits.randomness import Draws
 
 
 @pytree

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lessbits.plain import human
+from lessbits._internal.wording import human
 from lessbits.report.text import numbers, step_sizes_in_words
 
 SHOWN = 8  # rows of a ranking

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from lessbits.plain import counted, human
+from lessbits._internal.wording import counted, human
 from lessbits.report.text import numbers
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lessbits._internal.wording import write_whole
 from lessbits.engines.trace import Trace
 from lessbits.errors import InputError, check_name
-from lessbits.plain import write_whole
 from lessbits.report.page import page
 from lessbits.report.plots import COLOURS, new_figure
 from lessbits.report.runs import floor, name_runs, row

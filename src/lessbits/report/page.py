@@ -6,8 +6,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from lessbits._internal.wording import counted
 from lessbits.engines.trace import Trace
-from lessbits.plain import counted
 from lessbits.report.drawing import draw_network
 from lessbits.report.plots import COLOURS
 from lessbits.report.runs import ACROSS, UPWARDS, curves, floor, name_runs, row

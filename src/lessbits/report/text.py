@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from lessbits._internal.wording import counted, human
 from lessbits.engines.trace import Trace
-from lessbits.plain import counted, human
 
 SHOWN = 12  # rows of a ranking
 

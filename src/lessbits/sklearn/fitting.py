@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from lessbits._internal.pytrees import put
 from lessbits.engines.simulate import simulate
 from lessbits.engines.trace import Trace
 from lessbits.errors import InputError, check_name, check_positive
@@ -25,7 +26,6 @@ from lessbits.problems.least_squares import LeastSquares
 from lessbits.problems.logistic import Logistic
 from lessbits.problems.softmax import Softmax
 from lessbits.provenance import provenance
-from lessbits.pytrees import put
 from lessbits.quantizers import Compressor
 from lessbits.settings import STEP_SIZES
 from lessbits.sklearn.saving import load_model, save_model

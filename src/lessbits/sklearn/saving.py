@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.arrays import read_arrays, write_arrays
+from lessbits._internal.arrays import read_arrays, write_arrays
+from lessbits._internal.wording import plain
 from lessbits.engines.trace import Trace
 from lessbits.errors import InputError
 from lessbits.networks import Network, make_network
-from lessbits.plain import plain
 from lessbits.quantizers import Compressor
 
 FORMAT = "lessbits-model-1"

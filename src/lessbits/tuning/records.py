@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from lessbits._internal.wording import plain
 from lessbits.engines.sweep import Outcome
-from lessbits.plain import plain
 
 
 class Records:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from lessbits._internal.hashing import fingerprint
 from lessbits.engines.checks import record_interval
 from lessbits.engines.sweep import Budget, Outcome, sweep
 from lessbits.errors import InputError, check_name
-from lessbits.fingerprint import fingerprint
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lessbits.pytrees import on_cpu
+from lessbits._internal.pytrees import on_cpu
 
 FOLDED = 8  # parts
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from lessbits._internal.wording import write_whole
 from lessbits.errors import InputError
-from lessbits.plain import write_whole
 
 Made = TypeVar("Made")
 

@@ -9,12 +9,12 @@ import time
 import jax
 import pytest
 
-from lessbits import compiled
+from lessbits._internal import programs
 
 PROGRAM = """
 import os, sys
 import jax, jax.numpy as jnp
-from lessbits.compiled import keep_compiled
+from lessbits._internal.programs import keep_compiled
 keep_compiled()
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones(3))
@@ -42,17 +42,17 @@ def test_a_process_keeps_its_programs_when_it_ends_and_the_next_one_finds_them(t
 
 
 def test_forgotten_folders_and_the_oldest_programs_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiled, "MOST_BYTES", 25)
+    monkeypatch.setattr(programs, "MOST_BYTES", 25)
     now = time.time()
     for name, age in (("old", 300), ("new", 100), ("newest", 0)):
         (tmp_path / name).write_bytes(bytes(10))
         os.utime(tmp_path / name, (now - age, now - age))
     gone, here = f"at-work-{2**31}-x-{platform.node()}", f"at-work-{os.getpid()}-x-{platform.node()}"
-    afar = 2 * compiled.FORGOTTEN
+    afar = 2 * programs.FORGOTTEN
     for name, age in (("at-work-1-x-afar", afar), ("at-work-1-y-afar", 0), (gone, 0), (here, afar)):
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (now - age, now - age))
-    compiled._prune(tmp_path)
+    programs._prune(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"new", "newest", "at-work-1-y-afar", here}
 
 
@@ -60,18 +60,18 @@ def test_forgotten_folders_and_the_oldest_programs_are_removed(tmp_path, monkeyp
 def test_the_user_can_say_otherwise(name, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv(name, "off")
-    compiled.keep_compiled()
+    programs.keep_compiled()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_with_too_many_programs_forgets_them(monkeypatch):
     double = jax.jit(lambda x: 2 * x)
     double(1.0)
-    monkeypatch.setattr(compiled, "SELDOM", 1)
-    compiled.make_room()
+    monkeypatch.setattr(programs, "SELDOM", 1)
+    programs.make_room()
     assert double._cache_size() == 1
     monkeypatch.setattr(compiled.Path, "read_text", lambda path: "3\n")  # memory maps that a process may have
-    compiled.make_room()
+    programs.make_room()
     assert double._cache_size() == 0
 
 

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.pytrees import put
 from lessbits.errors import InputError
-from lessbits.pytrees import put
 
 GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio: spreads consecutive ids over all 32 bits
 FIRST_MULTIPLIER = 0x7FEB352D

@@ -1,0 +1,1 @@
+"""Helpers that every package may use; not part of the public interface."""
