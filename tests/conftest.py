@@ -41,6 +41,6 @@ def w1a():
     folder = Path(__file__).parents[2] / "shared" / "data"
     if not (folder / "w1a.libsvm.xz").is_file():
         pytest.skip("the data set w1a is not on this machine")
-    from lessbits.problems import load_samples
+    from lessbits.datasets import load_samples
 
     return load_samples(folder / "w1a.libsvm.xz", features=300)

@@ -9,13 +9,13 @@ from typing import get_args
 import pytest
 
 from lessbits import commands, experiment, settings
+from lessbits.datasets.download import BUILT_IN, CATALOGUE
+from lessbits.datasets.splits import SPLITS
 from lessbits.engines.checks import GOALS
 from lessbits.helping import COMPLETIONS
 from lessbits.methods import METHODS
 from lessbits.methods.primal_dual import MESSAGES, OPTIONS
 from lessbits.networks import NETWORK_NAMES, WEIGHTINGS
-from lessbits.problems.download import BUILT_IN, CATALOGUE
-from lessbits.problems.splits import SPLITS
 from lessbits.quantizers import make_quantizer
 
 COMMAND = Path(sys.executable).parent / "lessbits"

@@ -70,7 +70,7 @@ def test_a_process_with_too_many_programs_forgets_them(monkeypatch):
     monkeypatch.setattr(programs, "SELDOM", 1)
     programs.make_room()
     assert double._cache_size() == 1
-    monkeypatch.setattr(compiled.Path, "read_text", lambda path: "3\n")  # memory maps that a process may have
+    monkeypatch.setattr(programs.Path, "read_text", lambda path: "3\n")  # memory maps that a process may have
     programs.make_room()
     assert double._cache_size() == 0
 

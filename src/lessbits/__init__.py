@@ -59,7 +59,7 @@ _HOME = {
     "Qdgd": "methods",
     "Quantizer": "quantizers",
     "RandK": "quantizers",
-    "Samples": "problems",
+    "Samples": "datasets",
     "Scaled": "quantizers",
     "ScaledSign": "quantizers",
     "Settings": "settings",
@@ -78,7 +78,7 @@ _HOME = {
     "WireError": "errors",
     "build": "experiment",
     "disagreements": "methods.messages",
-    "load_samples": "problems",
+    "load_samples": "datasets",
     "make_codec": "codecs",
     "make_method": "stepsizes",
     "make_network": "networks",
@@ -90,7 +90,7 @@ _HOME = {
     "run_mpi": "engines.mpi",
     "share": "methods.messages",
     "simulate": "engines.simulate",
-    "split_samples": "problems",
+    "split_samples": "datasets",
     "static": "_internal.pytrees",
     "theory": "theory",
     "tune": "tuning",
@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from lessbits._internal.pytrees import pytree, static
     from lessbits._internal.randomness import Step
     from lessbits.codecs import Codec, make_codec, register_codec
+    from lessbits.datasets import Samples, load_samples, split_samples
     from lessbits.engines.checkpoints import Checkpoints
     from lessbits.engines.interrupts import Interrupted
     from lessbits.engines.mpi import run_mpi
@@ -151,19 +152,7 @@ if TYPE_CHECKING:
     from lessbits.methods.messages import BroadcastMessages, ExactMessages, IndependentMessages, disagreements, share
     from lessbits.networks import Network, make_network
     from lessbits.networks.local import LocalNetwork
-    from lessbits.problems import (
-        Consensus,
-        Custom,
-        LeastSquares,
-        Logistic,
-        Outside,
-        Problem,
-        Samples,
-        Softmax,
-        Stream,
-        load_samples,
-        split_samples,
-    )
+    from lessbits.problems import Consensus, Custom, LeastSquares, Logistic, Outside, Problem, Softmax, Stream
     from lessbits.quantizers import (
         Composition,
         Compressor,

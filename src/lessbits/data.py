@@ -29,7 +29,7 @@ def _root(context: typer.Context) -> None:
 @app.command("list")
 def list_sets(json_file: Json = None) -> None:
     """List the data sets that have names, and where each comes from."""
-    from lessbits.problems.download import BUILT_IN, CATALOGUE, find_in_folders
+    from lessbits.datasets.download import BUILT_IN, CATALOGUE, find_in_folders
 
     rows: list[dict[str, Any]] = [{"name": name, "source": "comes with scikit-learn"} for name in BUILT_IN]
     for entry in CATALOGUE.values():
@@ -49,8 +49,8 @@ def list_sets(json_file: Json = None) -> None:
 @app.command(epilog=examples("lessbits data get w8a"))
 def get(name: Name) -> None:
     """Fetch a data set into the user's cache folder, checked, unless it is there; print where it is."""
+    from lessbits.datasets.download import BUILT_IN, CATALOGUE, download_samples, find_in_folders
     from lessbits.errors import check_name
-    from lessbits.problems.download import BUILT_IN, CATALOGUE, download_samples, find_in_folders
 
     if name in BUILT_IN:
         print(f"{name} comes with scikit-learn: nothing is to be fetched")
@@ -67,7 +67,7 @@ def info(name: Name, json_file: Json = None) -> None:
     """Say what is in a data set: samples, features, labels, and how dense it is."""
     import numpy as np
 
-    from lessbits.problems.data import load_samples
+    from lessbits.datasets.samples import load_samples
 
     samples = load_samples(name)
     values, counts = np.unique(samples.labels, return_counts=True)

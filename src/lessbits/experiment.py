@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lessbits.datasets import load_samples, split_samples
+from lessbits.datasets.shards import NODE, load_shards
 from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.checks import GOALS, record_interval
 from lessbits.engines.interrupts import Interrupted
@@ -21,16 +23,7 @@ from lessbits.methods import METHODS
 from lessbits.methods.base import Method
 from lessbits.methods.primal_dual import MESSAGES, OPTIONS
 from lessbits.networks import NETWORK_NAMES, Network, make_network
-from lessbits.problems import (
-    Consensus,
-    LeastSquares,
-    Logistic,
-    Problem,
-    Softmax,
-    load_samples,
-    split_samples,
-)
-from lessbits.problems.shards import NODE, load_shards
+from lessbits.problems import Consensus, LeastSquares, Logistic, Problem, Softmax
 from lessbits.provenance import provenance
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.stepsizes import choices, make_method

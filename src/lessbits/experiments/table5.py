@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lessbits.datasets import Samples, load_samples, split_samples
 from lessbits.engines.simulate import simulate
 from lessbits.errors import MissingDataError
 from lessbits.experiments.figure3_methods import FULL_BATCH, STOCHASTIC, Entrant
@@ -15,7 +16,7 @@ from lessbits.experiments.grids import curve_table, grid_around, thinned
 from lessbits.experiments.paper import TABLE_5
 from lessbits.experiments.results import Results, Row, markdown_table
 from lessbits.networks import make_network
-from lessbits.problems import Logistic, Samples, load_samples, split_samples
+from lessbits.problems import Logistic
 from lessbits.report.consensus_plots import plot_curves
 from lessbits.report.text import step_sizes_in_words
 from lessbits.stepsizes import make_method

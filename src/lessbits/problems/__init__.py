@@ -3,11 +3,9 @@
 from lessbits.problems.base import Problem
 from lessbits.problems.consensus import Consensus
 from lessbits.problems.custom import Custom, Outside
-from lessbits.problems.data import Samples, load_samples
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.problems.logistic import Logistic
 from lessbits.problems.softmax import Softmax
-from lessbits.problems.splits import split_samples
 from lessbits.problems.stream import Stream
 
 __all__ = [
@@ -17,9 +15,6 @@ __all__ = [
     "Logistic",
     "Outside",
     "Problem",
-    "Samples",
     "Softmax",
     "Stream",
-    "load_samples",
-    "split_samples",
 ]

@@ -12,9 +12,9 @@ import numpy as np
 
 from lessbits._internal.pytrees import computed_once, static
 from lessbits._internal.summation import separate, squared_norms, sum_pairwise
+from lessbits.datasets.samples import Samples
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.data import Samples
 from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, node_size
 from lessbits.problems.reference import in_double
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.pytrees import computed_once, pytree, static
+from lessbits.datasets.samples import Samples
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.data import Samples
 from lessbits.problems.design import Design
 from lessbits.problems.linear import extreme_penalties, pull
 from lessbits.problems.logistic import Logistic

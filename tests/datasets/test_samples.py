@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 
 import lessbits.errors
+from lessbits.datasets.samples import Samples, load_samples
 from lessbits.errors import InputError, MissingDataError
-from lessbits.problems.data import Samples, load_samples
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 SOURCE = Path(lessbits.errors.__file__).parents[1]

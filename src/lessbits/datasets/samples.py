@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from lessbits.datasets.download import BUILT_IN, CATALOGUE, download_samples, find_in_folders, name_of_set, not_found
 from lessbits.errors import InputError, MissingDataError
-from lessbits.problems.download import BUILT_IN, CATALOGUE, download_samples, find_in_folders, name_of_set, not_found
 
 if TYPE_CHECKING:
     from scipy import sparse

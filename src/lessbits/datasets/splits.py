@@ -5,8 +5,8 @@ from numbers import Integral
 
 import numpy as np
 
+from lessbits.datasets.samples import Samples
 from lessbits.errors import InputError, check_name
-from lessbits.problems.data import Samples
 
 SPLITS = ("iid", "sorted", "dirichlet", "uneven")
 DEFAULT_CONCENTRATION = 1.0

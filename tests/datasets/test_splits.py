@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lessbits.datasets.samples import Samples, load_samples
+from lessbits.datasets.splits import split_samples
 from lessbits.errors import InputError
-from lessbits.problems.data import Samples, load_samples
-from lessbits.problems.splits import split_samples
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 EQUAL = ("iid", "sorted")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lessbits.datasets.samples import Samples, load_samples
 from lessbits.errors import InputError
-from lessbits.problems.data import Samples, load_samples
 from lessbits.problems.design import Layout, node_size
 from lessbits.problems.reference import Team
 
