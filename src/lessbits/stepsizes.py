@@ -15,10 +15,10 @@ from lessbits.methods.base import Method
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import OPTIONS, PrimalDual
 from lessbits.networks import Network
-from lessbits.practical import NOISE_MARGIN, Promise, practical_step_sizes
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Exact, Quantizer, make_quantizer
-from lessbits.theory import Setting, corrected_step_sizes, step_sizes
+from lessbits.theory.mean_square import NOISE_MARGIN, Promise, practical_step_sizes
+from lessbits.theory.theorems import Setting, corrected_step_sizes, step_sizes
 
 TRIAL_ITERATIONS = 1000
 MOST_TRIALS = 12

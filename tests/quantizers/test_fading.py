@@ -9,7 +9,7 @@ from lessbits.codecs import make_codec
 from lessbits.errors import WireError
 from lessbits.quantizers import Fading
 from lessbits.stepsizes import promised, theory_setting
-from lessbits.theory import rate
+from lessbits.theory.theorems import rate
 
 FADING = make_quantizer("fading:0.5:0.9", 250)
 

@@ -11,11 +11,11 @@ from lessbits.experiments.rate_slopes import exponent
 from lessbits.experiments.results import Results, Row
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import make_network
-from lessbits.practical import practical_step_sizes
 from lessbits.problems import Consensus
 from lessbits.quantizers import Quantizer, make_quantizer
 from lessbits.stepsizes import theory_setting
-from lessbits.theory import free_omega
+from lessbits.theory.mean_square import practical_step_sizes
+from lessbits.theory.theorems import free_omega
 
 TARGET = 1e-3
 MOST_ITERATIONS = 200_000

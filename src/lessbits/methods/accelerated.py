@@ -30,7 +30,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.theory import Setting, corrected_step_sizes
+from lessbits.theory.theorems import Setting, corrected_step_sizes
 
 NOISE = 4.0  # practical: θ is divided by 1 + NOISE·ω
 

@@ -24,10 +24,10 @@ from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
-from lessbits.practical import NOISE_MARGIN, practical_step_sizes
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.theory import Setting, corrected_step_sizes
+from lessbits.theory.mean_square import NOISE_MARGIN, practical_step_sizes
+from lessbits.theory.theorems import Setting, corrected_step_sizes
 
 
 @pytree

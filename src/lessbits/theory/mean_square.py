@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lessbits.errors import InputError, check_name, check_positive
-from lessbits.theory import Setting, StepSizes
+from lessbits.theory.theorems import Setting, StepSizes
 
 NOISE_MARGIN = 1.2  # times typical noise: differences are not quite Gaussian
 CURVATURES = 5  # log-spaced between μ and L

@@ -13,9 +13,9 @@ from lessbits import (
     primal_dual,
     simulate,
 )
-from lessbits.practical import mean_square_rate, practical_step_sizes
 from lessbits.stepsizes import promised
-from lessbits.theory import Setting, StepSizes
+from lessbits.theory.mean_square import mean_square_rate, practical_step_sizes
+from lessbits.theory.theorems import Setting, StepSizes
 
 
 @pytest.mark.parametrize(

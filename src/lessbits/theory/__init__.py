@@ -1,0 +1,35 @@
+"""What the paper proves, as numbers (`theorems`), and what the mean-square analysis predicts (`mean_square`)."""
+
+from lessbits.theory.mean_square import Promise, mean_square_rate, practical_step_sizes
+from lessbits.theory.theorems import (
+    LyapunovWeights,
+    Setting,
+    StepSizes,
+    corrected_step_sizes,
+    free_omega,
+    iterations,
+    lyapunov_coefficients,
+    noise_floor,
+    noise_inflation,
+    rate,
+    step_sizes,
+    stochastic_eta,
+)
+
+__all__ = [
+    "LyapunovWeights",
+    "Promise",
+    "Setting",
+    "StepSizes",
+    "corrected_step_sizes",
+    "free_omega",
+    "iterations",
+    "lyapunov_coefficients",
+    "mean_square_rate",
+    "noise_floor",
+    "noise_inflation",
+    "practical_step_sizes",
+    "rate",
+    "step_sizes",
+    "stochastic_eta",
+]
