@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from command_line import run_command
 
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 
 PROBLEM = ("--network", "star", "--nodes", "8", "--dim", "10")
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lessbits
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.report.formats import write_report
 from lessbits.sklearn import DecentralizedLogisticRegression, DecentralizedRidge

@@ -20,7 +20,7 @@ _HOME = {
     "AtcTracking": "methods",
     "Baseline": "methods",
     "BroadcastMessages": "methods.messages",
-    "Checkpoints": "engines.checkpoints",
+    "Checkpoints": "engines.recording.checkpoints",
     "Choco": "methods",
     "Codec": "codecs",
     "Composition": "quantizers",
@@ -42,7 +42,7 @@ _HOME = {
     "Interrupted": "engines.interrupts",
     "Lead": "methods",
     "LeastSquares": "problems",
-    "LinkModel": "engines.trace",
+    "LinkModel": "engines.recording.trace",
     "LocalNetwork": "networks.local",
     "Logistic": "problems",
     "Lyapunov": "engines.scoring",
@@ -66,13 +66,13 @@ _HOME = {
     "Softmax": "problems",
     "Spread": "engines.spread",
     "Ssda": "methods",
-    "Standing": "engines.progress",
+    "Standing": "engines.recording.progress",
     "Start": "methods.base",
     "Step": "_internal.randomness",
     "Stream": "problems",
     "Ternary": "quantizers",
     "TopK": "quantizers",
-    "Trace": "engines.trace",
+    "Trace": "engines.recording.trace",
     "Tuning": "tuning",
     "VrDiana": "methods",
     "WireError": "errors",
@@ -118,15 +118,15 @@ if TYPE_CHECKING:
     from lessbits._internal.randomness import Step
     from lessbits.codecs import Codec, make_codec, register_codec
     from lessbits.datasets import Samples, load_samples, split_samples
-    from lessbits.engines.checkpoints import Checkpoints
     from lessbits.engines.interrupts import Interrupted
     from lessbits.engines.mpi import run_mpi
     from lessbits.engines.node import Node
-    from lessbits.engines.progress import Standing
+    from lessbits.engines.recording.checkpoints import Checkpoints
+    from lessbits.engines.recording.progress import Standing
+    from lessbits.engines.recording.trace import LinkModel, Trace
     from lessbits.engines.scoring import Lyapunov
     from lessbits.engines.simulate import simulate
     from lessbits.engines.spread import Spread
-    from lessbits.engines.trace import LinkModel, Trace
     from lessbits.errors import InputError, WireError
     from lessbits.experiment import build
     from lessbits.methods import (

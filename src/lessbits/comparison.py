@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError, check_name
 from lessbits.experiment import build
 from lessbits.methods import BASELINES, METHODS

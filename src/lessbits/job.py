@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lessbits.advice import describe_network
-from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.launch import check_ranks
-from lessbits.engines.logs import Log
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.checkpoints import Checkpoints
+from lessbits.engines.recording.log import Log
+from lessbits.engines.recording.trace import Trace
 from lessbits.engines.transport import Alone
 from lessbits.experiment import Experiment, build, build_network
 from lessbits.helping import working

@@ -28,7 +28,7 @@ from lessbits import (
     simulate,
     split_samples,
 )
-from lessbits.engines.checkpoints import run_marks
+from lessbits.engines.recording.checkpoints import run_marks
 
 NODES, DIM = 6, 7
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")

@@ -7,8 +7,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from lessbits import Consensus, InputError, LinkModel, PrimalDual, Trace, make_network, make_quantizer, simulate
-from lessbits.engines.recorder import Recorder
-from lessbits.engines.trace import FORMAT
+from lessbits.engines.recording.recorder import Recorder
+from lessbits.engines.recording.trace import FORMAT
 
 
 @pytest.fixture(scope="module")

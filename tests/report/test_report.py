@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from command_line import run_command
 
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.experiment import build
 from lessbits.report.drawing import draw_network

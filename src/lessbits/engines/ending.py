@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from lessbits.engines.recorder import Recorder
-from lessbits.engines.trace import LinkModel, Trace
+from lessbits.engines.recording.recorder import Recorder
+from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.methods.base import Method
 from lessbits.problems.base import Problem
 

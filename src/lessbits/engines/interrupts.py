@@ -6,7 +6,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from lessbits.engines.trace import Trace
+    from lessbits.engines.recording.trace import Trace
 
 
 # A closed terminal is a wish to stop too; there is none on Windows.

@@ -9,8 +9,8 @@ import numpy as np
 
 from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import header_bytes
-from lessbits.engines.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
-from lessbits.engines.recorder import Recorder
+from lessbits.engines.recording.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
+from lessbits.engines.recording.recorder import Recorder
 from lessbits.methods.base import Method, State
 from lessbits.networks import Network
 from lessbits.problems.base import Problem

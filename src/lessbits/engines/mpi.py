@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.interrupts import Interrupted, Interrupts
-from lessbits.engines.progress import Wish
+from lessbits.engines.recording.checkpoints import Checkpoints
+from lessbits.engines.recording.progress import Wish
+from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.stepwise import run_stepwise
-from lessbits.engines.trace import LinkModel, Trace
 from lessbits.engines.transport import Transport
 from lessbits.errors import InputError, WireError
 from lessbits.methods.base import Method, Start

@@ -14,16 +14,16 @@ from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
 from lessbits.engines.arena import Arena, Measure, Spent
-from lessbits.engines.checkpoints import Checkpoints
 from lessbits.engines.checks import check_goal, check_run, check_start
 from lessbits.engines.devices import choose_devices, deal
 from lessbits.engines.ending import finish
 from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.keeper import Keeper
-from lessbits.engines.progress import Progress, Wish
-from lessbits.engines.recorder import Recorder
+from lessbits.engines.recording.checkpoints import Checkpoints
+from lessbits.engines.recording.progress import Progress, Wish
+from lessbits.engines.recording.recorder import Recorder
+from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.stepwise import run_stepwise
-from lessbits.engines.trace import LinkModel, Trace
 from lessbits.engines.transport import Alone
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start, State

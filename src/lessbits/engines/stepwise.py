@@ -6,14 +6,14 @@ from functools import partial
 import numpy as np
 
 from lessbits._internal.programs import make_room
-from lessbits.engines.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
 from lessbits.engines.checks import check_goal, check_run, check_start
 from lessbits.engines.ending import ceiling_of, finish
 from lessbits.engines.interrupts import Interrupted, Interrupts
-from lessbits.engines.progress import Progress, Wish
 from lessbits.engines.ranks import Rank
-from lessbits.engines.recorder import Recorder
-from lessbits.engines.trace import LinkModel, Trace
+from lessbits.engines.recording.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
+from lessbits.engines.recording.progress import Progress, Wish
+from lessbits.engines.recording.recorder import Recorder
+from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.transport import Transport
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network

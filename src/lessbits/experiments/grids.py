@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 from lessbits.tuning import lattice
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from lessbits._internal.wording import write_whole
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError, check_name
 from lessbits.report.page import page
 from lessbits.report.plots import COLOURS, new_figure

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from lessbits._internal.wording import counted
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 from lessbits.report.drawing import draw_network
 from lessbits.report.plots import COLOURS
 from lessbits.report.runs import ACROSS, UPWARDS, curves, floor, name_runs, row

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lessbits._internal.wording import human, plain
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 from lessbits.report.text import method_in_words, step_sizes_in_words
 
 MOST_POINTS = 1500  # of a curve

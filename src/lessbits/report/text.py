@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from lessbits._internal.wording import counted, human
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 
 SHOWN = 12  # rows of a ranking
 

@@ -17,8 +17,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from lessbits._internal.pytrees import put
+from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate import simulate
-from lessbits.engines.trace import Trace
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.networks import Network, make_network
 from lessbits.problems.design import Layout, node_size

@@ -9,7 +9,7 @@ import numpy as np
 
 from lessbits._internal.arrays import read_arrays, write_arrays
 from lessbits._internal.wording import plain
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.networks import Network, make_network
 from lessbits.quantizers import Compressor

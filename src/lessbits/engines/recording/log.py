@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from lessbits._internal.wording import plain
-from lessbits.engines.progress import Standing
-from lessbits.engines.trace import Trace
+from lessbits.engines.recording.progress import Standing
+from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.version import __version__
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.engines.trace import LinkModel
+from lessbits.engines.recording.trace import LinkModel
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem

@@ -1,0 +1,1 @@
+"""What a run leaves behind: records, traces, checkpoints, logs and progress."""
