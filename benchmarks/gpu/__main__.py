@@ -23,7 +23,7 @@ from size import STEADY
 from timing import compare, copy_run, our_run, run_sections
 
 from lessbits import Consensus, make_network
-from lessbits.engines.sweep import Budget, sweep
+from lessbits.engines.simulate.sweep import Budget, sweep
 from lessbits.experiments.paper import DIM, NODES, TABLE_3
 from lessbits.experiments.table3 import tune_cell
 

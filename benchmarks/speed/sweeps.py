@@ -5,7 +5,7 @@ from consensus import make
 from timing import compare, timed
 
 from lessbits import Consensus, make_network
-from lessbits.engines.sweep import Budget, sweep
+from lessbits.engines.simulate.sweep import Budget, sweep
 
 NODES, DIM, RUNS, ITERATIONS = 100, 250, 8, 3000
 

@@ -89,7 +89,7 @@ _HOME = {
     "register_quantizer": "quantizers",
     "run_mpi": "engines.mpi",
     "share": "methods.messages",
-    "simulate": "engines.simulate",
+    "simulate": "engines.simulate.run",
     "split_samples": "datasets",
     "static": "_internal.pytrees",
     "theory": "theory",
@@ -125,7 +125,7 @@ if TYPE_CHECKING:
     from lessbits.engines.recording.progress import Standing
     from lessbits.engines.recording.trace import LinkModel, Trace
     from lessbits.engines.scoring import Lyapunov
-    from lessbits.engines.simulate import simulate
+    from lessbits.engines.simulate.run import simulate
     from lessbits.engines.spread import Spread
     from lessbits.errors import InputError, WireError
     from lessbits.experiment import build

@@ -14,7 +14,7 @@ from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import Wish
 from lessbits.engines.recording.trace import LinkModel, Trace
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.engines.spread import Spread
 from lessbits.engines.stepwise import run_stepwise
 from lessbits.engines.transport import Alone, Transport, held_nodes

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.engines.sweep import Budget, Outcome, sweep
+from lessbits.engines.simulate.sweep import Budget, Outcome, sweep
 from lessbits.errors import InputError
 from lessbits.expected import Choice, dithers, expect, fading_choices, gossip_choices, ill_conditioned
 from lessbits.methods.base import Method

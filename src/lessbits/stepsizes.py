@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.engines.spread import Spread
 from lessbits.engines.stepwise import run_stepwise
 from lessbits.errors import InputError, check_name

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lessbits.engines.scoring import Target, score
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
 from lessbits.expected import Choice, Expected, expect, gossip_choices, ill_conditioned
 from lessbits.methods import Tree

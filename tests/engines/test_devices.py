@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from lessbits import Consensus, InputError, make_method, make_network, simulate
-from lessbits.engines.devices import choose_devices
+from lessbits.engines.simulate.devices import choose_devices
 
 COMPARE = """
 import jax

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lessbits import Consensus, make_method, make_network, simulate
-from lessbits.engines.arena import Arena
-from lessbits.engines.sweep import Budget, sweep
+from lessbits.engines.simulate.program import Arena
+from lessbits.engines.simulate.sweep import Budget, sweep
 
 SIZES = {"theta": 0.02, "eta": 0.5, "alpha": 0.3}
 
@@ -19,7 +19,9 @@ def as_if_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have programs made for a GPU, and forget them afterwards."""
     jax.clear_caches()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr("lessbits.engines.arena.UNROLLED", 2)  # a CPU takes minutes to compile ten iterations in a row
+    monkeypatch.setattr(
+        "lessbits.engines.simulate.program.UNROLLED", 2
+    )  # a CPU takes minutes to compile ten iterations in a row
     yield
     jax.clear_caches()
 

@@ -61,7 +61,7 @@ def test_other_grids_grow_in_the_ratio_at_the_edge():
     ],
 )
 def test_mistakes_are_refused_with_a_sentence(monkeypatch, grid, options, message):
-    monkeypatch.setattr("lessbits.engines.sweep._Batch", None)  # nothing may run
+    monkeypatch.setattr("lessbits.engines.simulate.sweep._Batch", None)  # nothing may run
     with pytest.raises(InputError) as refusal:
         tune(PROBLEM, STAR, METHOD, grid, **{**BUDGET, **options})
     assert message in str(refusal.value)

@@ -105,7 +105,7 @@ def test_an_interrupted_search_goes_on(tmp_path, swept, monkeypatch):
         ended.append(outcome.sizes["theta"])
         original(records, outcome)
 
-    monkeypatch.setattr("lessbits.engines.sweep.default_workers", lambda *_: 1)
+    monkeypatch.setattr("lessbits.engines.simulate.sweep.default_workers", lambda *_: 1)
     with monkeypatch.context() as patch:
         patch.setattr(search.Records, "add", interrupt)
         with pytest.raises(KeyboardInterrupt):

@@ -8,7 +8,7 @@ import pytest
 
 from lessbits import Consensus, InputError, LeastSquares, make_method, make_network, primal_dual, simulate
 from lessbits.engines import sweep as engine
-from lessbits.engines.sweep import Budget, sweep
+from lessbits.engines.simulate.sweep import Budget, sweep
 
 NODES, DIM = 6, 5
 STAR = make_network("star", NODES)

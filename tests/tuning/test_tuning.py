@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lessbits import Consensus, make_network, primal_dual, simulate, tune
-from lessbits.engines.sweep import Budget
+from lessbits.engines.simulate.sweep import Budget
 from lessbits.tuning import lattice, search
 
 NODES, DIM, TARGET = 6, 5, 1e-6
@@ -131,7 +131,7 @@ def test_losers_are_stopped_at_the_margin_and_shown_as_if_it_had_been_known_from
 
 
 def test_a_loser_is_not_run_to_its_end(monkeypatch):
-    monkeypatch.setattr("lessbits.engines.sweep.default_workers", lambda *_: 1)
+    monkeypatch.setattr("lessbits.engines.simulate.sweep.default_workers", lambda *_: 1)
     ended, original = [], search.Records.add
     monkeypatch.setattr(search.Records, "add", lambda self, outcome: (ended.append(outcome), original(self, outcome)))
     find([1.4, 1.6, 1.7, 1e-4, 1e-5], iterations=200_000, record_every=1, grow=False)
@@ -205,7 +205,7 @@ def test_the_table_does_not_depend_on_how_many_runs_are_side_by_side(monkeypatch
     thetas = [0.05, 0.1, 0.4, 0.6, 1.0, 1.4, 1.6, 1.8, 3.0, 4.0, 30.0]
     alone = find(thetas, seeds=(0, 1))
     together = find(thetas, seeds=(0, 1), width=4)
-    monkeypatch.setattr("lessbits.engines.sweep.default_workers", lambda *_: 1)
+    monkeypatch.setattr("lessbits.engines.simulate.sweep.default_workers", lambda *_: 1)
     in_turn = find(thetas, seeds=(0, 1))
     for other in (together, in_turn):
         assert thetas_of(other) == thetas_of(alone)

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.paper import DIM, FREE, NODES, TARGET
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import make_network

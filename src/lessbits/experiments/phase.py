@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.rate_slopes import exponent
 from lessbits.experiments.results import Results, Row
 from lessbits.methods.primal_dual import PrimalDual

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lessbits.engines.recording.trace import Trace
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.phase import fewest_iterations
 from lessbits.experiments.rate_slopes import exponent, weak_ring
 from lessbits.experiments.results import Results, Row

@@ -5,7 +5,7 @@ from functools import partial
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.rate_methods import curve
 from lessbits.experiments.rate_slopes import exponent, ridge, weak_ring
 from lessbits.experiments.results import Results, Row

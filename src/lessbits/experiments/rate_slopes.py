@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lessbits.engines.scoring import Lyapunov
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.results import Results, Row
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import Network, make_network

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.grids import curve_table, ending, grid_values, thinned
 from lessbits.experiments.paper import DIM, NODES, TABLE_4, TARGET
 from lessbits.experiments.results import Results, Row, markdown_table

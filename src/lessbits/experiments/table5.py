@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from lessbits.datasets import Samples, load_samples, split_samples
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.errors import MissingDataError
 from lessbits.experiments.figure3_methods import FULL_BATCH, STOCHASTIC, Entrant
 from lessbits.experiments.grids import curve_table, grid_around, thinned

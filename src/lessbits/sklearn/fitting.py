@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from lessbits._internal.pytrees import put
 from lessbits.engines.recording.trace import Trace
-from lessbits.engines.simulate import simulate
+from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.networks import Network, make_network
 from lessbits.problems.design import Layout, node_size

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lessbits._internal.wording import plain
-from lessbits.engines.sweep import Outcome
+from lessbits.engines.simulate.sweep import Outcome
 
 
 class Records:

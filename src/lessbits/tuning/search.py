@@ -11,7 +11,7 @@ import numpy as np
 
 from lessbits._internal.hashing import fingerprint
 from lessbits.engines.checks import record_interval
-from lessbits.engines.sweep import Budget, Outcome, sweep
+from lessbits.engines.simulate.sweep import Budget, Outcome, sweep
 from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method
 from lessbits.networks import Network

@@ -13,16 +13,16 @@ from jax import lax
 from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
-from lessbits.engines.arena import Arena, Measure, Spent
 from lessbits.engines.checks import check_goal, check_run, check_start
-from lessbits.engines.devices import choose_devices, deal
 from lessbits.engines.ending import finish
 from lessbits.engines.interrupts import Interrupted, Interrupts
-from lessbits.engines.keeper import Keeper
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import Progress, Wish
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import LinkModel, Trace
+from lessbits.engines.simulate.chunks import Keeper
+from lessbits.engines.simulate.devices import choose_devices, deal
+from lessbits.engines.simulate.program import Arena, Measure, Spent
 from lessbits.engines.stepwise import run_stepwise
 from lessbits.engines.transport import Alone
 from lessbits.errors import InputError

@@ -22,10 +22,10 @@ from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import on_cpu
 from lessbits.codecs import make_codecs
 from lessbits.codecs.frames import header_bytes
-from lessbits.engines.arena import Arena
 from lessbits.engines.checks import check_goal, check_run
-from lessbits.engines.lanes import empty_flight, fly, take_off
-from lessbits.engines.simulate import RECORDS_AT_ONCE, SECONDS_A_CHUNK
+from lessbits.engines.simulate.batch import empty_flight, fly, take_off
+from lessbits.engines.simulate.program import Arena
+from lessbits.engines.simulate.run import RECORDS_AT_ONCE, SECONDS_A_CHUNK
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem

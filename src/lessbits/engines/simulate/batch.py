@@ -11,8 +11,8 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.pytrees import put
-from lessbits.engines.arena import Arena
-from lessbits.engines.simulate import RECORDS_AT_ONCE
+from lessbits.engines.simulate.program import Arena
+from lessbits.engines.simulate.run import RECORDS_AT_ONCE
 from lessbits.methods.base import Start, State
 
 

@@ -1,0 +1,1 @@
+"""All nodes in one process."""
