@@ -19,14 +19,14 @@ HERE = Path(__file__)
 
 
 def ours(quantizer):
-    from lessbits.engines.launch import become_rank
+    from lessbits.engines.distributed.launch import become_rank
 
     become_rank()  # as the command line does: threads for its share of the cores
     import jax
 
     jax.config.update("jax_enable_x64", True)
     from lessbits import Consensus, PrimalDual, make_network, make_quantizer, run_mpi
-    from lessbits.engines.mpi import MPI
+    from lessbits.engines.distributed.mpi import MPI
 
     nodes = MPI.COMM_WORLD.Get_size()
     network = make_network("ring", nodes) if nodes > 2 else make_network("path", nodes)
@@ -77,7 +77,7 @@ def work(name):
 
 def measure(name, ranks):
     """Run one worker on so many ranks; None with the reason if it fails."""
-    from lessbits.engines.launch import find_mpiexec
+    from lessbits.engines.distributed.launch import find_mpiexec
 
     command = [find_mpiexec(), "-n", str(ranks), sys.executable, str(HERE), "--worker", name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)

@@ -23,11 +23,11 @@ TCP = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "
 
 
 def work(quantizer, dim):
-    from lessbits.engines.launch import become_rank
+    from lessbits.engines.distributed.launch import become_rank
 
     become_rank()
     from lessbits import Consensus, PrimalDual, make_network, make_quantizer, run_mpi
-    from lessbits.engines.mpi import MPI
+    from lessbits.engines.distributed.mpi import MPI
 
     network, problem = make_network("ring", NODES), Consensus.random(NODES, dim)
     method = PrimalDual.make(make_quantizer(quantizer, dim), 0.7, 1.0, dim=dim, messages="broadcast")
@@ -75,7 +75,7 @@ class Namespace:
 
 
 def measure(rate, quantizer, dim):
-    from lessbits.engines.launch import find_mpiexec
+    from lessbits.engines.distributed.launch import find_mpiexec
 
     with Namespace(rate) as space:
         worker = [sys.executable, str(HERE), "--worker", quantizer, "--dim", str(dim)]

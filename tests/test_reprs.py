@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import lessbits
-from lessbits.engines.spread import Spread
-from lessbits.engines.transport import Alone
+from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.transport import Alone
 
 PROBLEM = lessbits.Consensus.random(nodes=8, dim=5)
 NETWORK = lessbits.make_network("ring", nodes=8)

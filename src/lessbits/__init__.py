@@ -52,7 +52,7 @@ _HOME = {
     "Natural": "quantizers",
     "Network": "networks",
     "Nids": "methods",
-    "Node": "engines.node",
+    "Node": "engines.distributed.node",
     "Outside": "problems",
     "PrimalDual": "methods",
     "Problem": "problems",
@@ -64,7 +64,7 @@ _HOME = {
     "ScaledSign": "quantizers",
     "Settings": "settings",
     "Softmax": "problems",
-    "Spread": "engines.spread",
+    "Spread": "engines.distributed.partitioned",
     "Ssda": "methods",
     "Standing": "engines.recording.progress",
     "Start": "methods.base",
@@ -87,7 +87,7 @@ _HOME = {
     "pytree": "_internal.pytrees",
     "register_codec": "codecs",
     "register_quantizer": "quantizers",
-    "run_mpi": "engines.mpi",
+    "run_mpi": "engines.distributed.mpi",
     "share": "methods.messages",
     "simulate": "engines.simulate.run",
     "split_samples": "datasets",
@@ -118,15 +118,15 @@ if TYPE_CHECKING:
     from lessbits._internal.randomness import Step
     from lessbits.codecs import Codec, make_codec, register_codec
     from lessbits.datasets import Samples, load_samples, split_samples
+    from lessbits.engines.distributed.mpi import run_mpi
+    from lessbits.engines.distributed.node import Node
+    from lessbits.engines.distributed.partitioned import Spread
     from lessbits.engines.interrupts import Interrupted
-    from lessbits.engines.mpi import run_mpi
-    from lessbits.engines.node import Node
     from lessbits.engines.recording.checkpoints import Checkpoints
     from lessbits.engines.recording.progress import Standing
     from lessbits.engines.recording.trace import LinkModel, Trace
     from lessbits.engines.scoring import Lyapunov
     from lessbits.engines.simulate.run import simulate
-    from lessbits.engines.spread import Spread
     from lessbits.errors import InputError, WireError
     from lessbits.experiment import build
     from lessbits.methods import (

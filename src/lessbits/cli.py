@@ -9,7 +9,14 @@ from typing import Annotated
 import typer
 
 from lessbits import commands, data
-from lessbits.engines.launch import become_rank, check_alone, check_launch, end_together, launch, rank_number
+from lessbits.engines.distributed.launch import (
+    become_rank,
+    check_alone,
+    check_launch,
+    end_together,
+    launch,
+    rank_number,
+)
 from lessbits.errors import InputError
 from lessbits.flags import (
     Json,

@@ -10,14 +10,14 @@ import numpy as np
 from lessbits.datasets import load_samples, split_samples
 from lessbits.datasets.shards import NODE, load_shards
 from lessbits.engines.checks import GOALS, record_interval
+from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.stepwise import run_stepwise
+from lessbits.engines.distributed.transport import Alone, Transport, held_nodes
 from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import Wish
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.simulate.run import simulate
-from lessbits.engines.spread import Spread
-from lessbits.engines.stepwise import run_stepwise
-from lessbits.engines.transport import Alone, Transport, held_nodes
 from lessbits.errors import InputError, check_name
 from lessbits.methods import METHODS
 from lessbits.methods.base import Method

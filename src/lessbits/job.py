@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lessbits.advice import describe_network
+from lessbits.engines.distributed.launch import check_ranks
+from lessbits.engines.distributed.transport import Alone
 from lessbits.engines.interrupts import Interrupted
-from lessbits.engines.launch import check_ranks
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.log import Log
 from lessbits.engines.recording.trace import Trace
-from lessbits.engines.transport import Alone
 from lessbits.experiment import Experiment, build, build_network
 from lessbits.helping import working
 from lessbits.settings import Settings
 
 if TYPE_CHECKING:
-    from lessbits.engines.transport import Transport
+    from lessbits.engines.distributed.transport import Transport
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def run_job(
 
     if settings.engine == "simulate":
         return go(None)
-    from lessbits.engines.mpi import together
+    from lessbits.engines.distributed.mpi import together
 
     with together() as world:
         check_ranks(world.size, settings.ranks)

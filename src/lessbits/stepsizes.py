@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.simulate.run import simulate
-from lessbits.engines.spread import Spread
-from lessbits.engines.stepwise import run_stepwise
 from lessbits.errors import InputError, check_name
 from lessbits.methods import BASELINES, METHODS
 from lessbits.methods.base import Method

@@ -96,7 +96,7 @@ def test_engines_and_numbers_of_ranks_read_each_others(name, tmp_path):
 
 def interrupt_soon(monkeypatch, after):
     """Ask to stop when so many iterations are done."""
-    from lessbits.engines.ranks import Rank
+    from lessbits.engines.distributed.rank import Rank
 
     iterate = Rank.iterate
 
@@ -106,7 +106,7 @@ def interrupt_soon(monkeypatch, after):
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Rank, "iterate", and_ask)
-    monkeypatch.setattr("lessbits.engines.stepwise.PATIENCE", 0.0)  # look up after each iteration
+    monkeypatch.setattr("lessbits.engines.distributed.stepwise.PATIENCE", 0.0)  # look up after each iteration
 
 
 @pytest.mark.parametrize("encode", [True, False])

@@ -18,10 +18,10 @@ from lessbits import (
     simulate,
     split_samples,
 )
-from lessbits.engines.ranks import Rank
-from lessbits.engines.spread import Spread
-from lessbits.engines.stepwise import run_stepwise
-from lessbits.engines.transport import Alone, held_nodes
+from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.rank import Rank
+from lessbits.engines.distributed.stepwise import run_stepwise
+from lessbits.engines.distributed.transport import Alone, held_nodes
 from lessbits.errors import WireError
 
 NODES, DIM = 16, 37

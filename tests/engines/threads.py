@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from lessbits.engines.stepwise import run_stepwise
-from lessbits.engines.transport import Transport
+from lessbits.engines.distributed.stepwise import run_stepwise
+from lessbits.engines.distributed.transport import Transport
 
 
 class Hall:

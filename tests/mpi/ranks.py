@@ -26,8 +26,8 @@ from lessbits import (  # noqa: E402
     simulate,
     split_samples,
 )
-from lessbits.engines.mpi import MPI, MpiTransport, together  # noqa: E402
-from lessbits.engines.stepwise import run_stepwise  # noqa: E402
+from lessbits.engines.distributed.mpi import MPI, MpiTransport, together  # noqa: E402
+from lessbits.engines.distributed.stepwise import run_stepwise  # noqa: E402
 
 NODES, DIM, ITERATIONS = 16, 20, 12
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")

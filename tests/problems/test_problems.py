@@ -24,8 +24,8 @@ from lessbits import (
     simulate,
     split_samples,
 )
-from lessbits.engines.spread import Spread
-from lessbits.engines.transport import Alone
+from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.transport import Alone
 
 NODES, DIM, SAMPLES = 4, 5, 26
 

@@ -14,8 +14,8 @@ from lessbits._internal.pytrees import computed_once, on_cpu, put, pytree, stati
 from lessbits._internal.randomness import Step, make_seed
 from lessbits._internal.summation import Sum, add_up
 from lessbits.codecs.base import Codec
-from lessbits.engines.ending import ceiling_of
 from lessbits.engines.scoring import Target, score
+from lessbits.engines.stopping import ceiling_of
 from lessbits.methods.base import Message, Method, Outbox, State
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork

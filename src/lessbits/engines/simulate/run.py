@@ -14,7 +14,8 @@ from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
 from lessbits.engines.checks import check_goal, check_run, check_start
-from lessbits.engines.ending import finish
+from lessbits.engines.distributed.stepwise import run_stepwise
+from lessbits.engines.distributed.transport import Alone
 from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import Progress, Wish
@@ -23,8 +24,7 @@ from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.simulate.chunks import Keeper
 from lessbits.engines.simulate.devices import choose_devices, deal
 from lessbits.engines.simulate.program import Arena, Measure, Spent
-from lessbits.engines.stepwise import run_stepwise
-from lessbits.engines.transport import Alone
+from lessbits.engines.stopping import finish
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start, State
 from lessbits.networks import Network

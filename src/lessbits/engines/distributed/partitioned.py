@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.scoring import Target, at_solution, make_target
-from lessbits.engines.transport import Transport
 from lessbits.problems.base import Problem, batch_smoothness
 
 

@@ -7,14 +7,14 @@ import numpy as np
 
 from lessbits._internal.programs import make_room
 from lessbits.engines.checks import check_goal, check_run, check_start
-from lessbits.engines.ending import ceiling_of, finish
+from lessbits.engines.distributed.rank import Rank
+from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.interrupts import Interrupted, Interrupts
-from lessbits.engines.ranks import Rank
 from lessbits.engines.recording.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
 from lessbits.engines.recording.progress import Progress, Wish
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import LinkModel, Trace
-from lessbits.engines.transport import Transport
+from lessbits.engines.stopping import ceiling_of, finish
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem

@@ -53,7 +53,7 @@ def become_rank() -> None:
 
 def end_together(error: InputError) -> None:
     """Let one rank say what all of them may have to say, and end all; return if there is no MPI to do it with."""
-    from lessbits.engines.mpi import MPI, MpiTransport
+    from lessbits.engines.distributed.mpi import MPI, MpiTransport
 
     if MPI is not None:
         MpiTransport().fail(error)

@@ -10,7 +10,7 @@ import numpy as np
 
 from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import CHECK_BYTES, Place, body_sum, header_bytes, length_bytes, seal, unseal
-from lessbits.engines.transport import Transport
+from lessbits.engines.distributed.transport import Transport
 from lessbits.errors import WireError
 from lessbits.methods.base import Message, Outbox
 from lessbits.networks import Network

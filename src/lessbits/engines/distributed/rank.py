@@ -15,10 +15,10 @@ from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Step, make_seed, message_draws
 from lessbits.codecs import make_codecs
 from lessbits.codecs.base import Codec
+from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.transport import Transport, held_nodes
+from lessbits.engines.distributed.wire import Carried, Wire
 from lessbits.engines.scoring import METRICS, Target, join_scores, mean_point
-from lessbits.engines.spread import Spread
-from lessbits.engines.transport import Transport, held_nodes
-from lessbits.engines.wire import Carried, Wire
 from lessbits.errors import InputError
 from lessbits.methods.base import Message, Method, Start, State
 from lessbits.networks import Network

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from lessbits.engines.mpi import MpiTransport
+    from lessbits.engines.distributed.mpi import MpiTransport
 
 LOOK_EVERY = 1.0  # seconds
 TAG = 1

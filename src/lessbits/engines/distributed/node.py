@@ -11,10 +11,10 @@ import numpy as np
 
 from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Step, make_seed
-from lessbits.engines.farewell import Farewell
-from lessbits.engines.mpi import MpiTransport
-from lessbits.engines.ranks import Rank
-from lessbits.engines.spread import Spread
+from lessbits.engines.distributed.departure import Farewell
+from lessbits.engines.distributed.mpi import MpiTransport
+from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.rank import Rank
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network

@@ -1,0 +1,1 @@
+"""Nodes in several processes that exchange bytes."""
