@@ -21,9 +21,9 @@ import numpy as np
 jax.config.update("jax_enable_x64", True)
 
 from lessbits import Consensus, LeastSquares, Settings, make_network, simulate  # noqa: E402
-from lessbits.expected import Choice, expect, gossip_choices  # noqa: E402
 from lessbits.experiment import build_parts  # noqa: E402
-from lessbits.fewest import Fewest  # noqa: E402
+from lessbits.tuning.estimates import Choice, expect, gossip_choices  # noqa: E402
+from lessbits.tuning.fewest_bits import Fewest  # noqa: E402
 
 NETWORKS = {"ring-100": "ring", "star-100": "star", "torus-10x10": "torus:10x10", "4-regular-100": "random-regular:4"}
 SEEDS = (0, 1, 2)

@@ -16,9 +16,9 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from lessbits import Settings, make_method, simulate  # noqa: E402
-from lessbits.expected import Choice  # noqa: E402
 from lessbits.experiment import build_parts  # noqa: E402
-from lessbits.fewest import Fewest  # noqa: E402
+from lessbits.tuning.estimates import Choice  # noqa: E402
+from lessbits.tuning.fewest_bits import Fewest  # noqa: E402
 
 TARGET = 1e-6
 MOST = 20_000

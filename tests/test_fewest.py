@@ -7,8 +7,8 @@ from command_line import run_command
 
 from lessbits import Consensus, InputError, LeastSquares, Settings, make_network, simulate
 from lessbits.advice import advise
-from lessbits.expected import Choice, dithers, expect, gossip_choices, message_bits
-from lessbits.fewest import Fewest
+from lessbits.tuning.estimates import Choice, dithers, expect, gossip_choices, message_bits
+from lessbits.tuning.fewest_bits import Fewest
 
 PROBLEM, RING = Consensus.random(20, 100), make_network("ring", 20)
 
@@ -41,7 +41,7 @@ def test_what_is_given_is_kept():
 
 
 def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
-    monkeypatch.setattr("lessbits.expected.SPACINGS", (2.0, 1.0))
+    monkeypatch.setattr("lessbits.tuning.estimates.SPACINGS", (2.0, 1.0))
     fewer_steps = {"AROUND": (-1, 0, 1), "FAR": (-5, 0, 5)}
     for name, fewer in {"FINENESSES": (3, 10), "PASSES": 1, "RUN": 1, "REFINED": 1, **fewer_steps}.items():
         monkeypatch.setattr(f"lessbits.fewest.{name}", fewer)
@@ -166,7 +166,7 @@ def test_what_was_asked_of_advice_is_in_its_command(flags, monkeypatch, capsys):
 
 
 def test_tuning_keeps_what_is_given_and_leaves_out_methods_that_cannot(monkeypatch):
-    monkeypatch.setattr("lessbits.expected.SPACINGS", (2.0, 1.0))
+    monkeypatch.setattr("lessbits.tuning.estimates.SPACINGS", (2.0, 1.0))
     for name, fewer in (("PASSES", 1), ("RUN", 1), ("REFINED", 1), ("AROUND", (-1, 0, 1))):
         monkeypatch.setattr(f"lessbits.fewest.{name}", fewer)
     problem, network = Consensus.random(5, 40), make_network("ring", 5)

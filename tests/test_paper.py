@@ -18,7 +18,7 @@ from lessbits import (
     split_samples,
     theory,
 )
-from lessbits.stepsizes import theory_setting
+from lessbits.tuning.stepsizes import theory_setting
 
 # Iterations until the error is 1e-3, with the best θ = 10^(j/10): average consensus, n = 100, d = 250, η = 1.
 TABLE = {

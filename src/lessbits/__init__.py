@@ -80,10 +80,10 @@ _HOME = {
     "disagreements": "methods.messages",
     "load_samples": "datasets",
     "make_codec": "codecs",
-    "make_method": "stepsizes",
+    "make_method": "tuning.stepsizes",
     "make_network": "networks",
     "make_quantizer": "quantizers",
-    "primal_dual": "stepsizes",
+    "primal_dual": "tuning.stepsizes",
     "pytree": "_internal.pytrees",
     "register_codec": "codecs",
     "register_quantizer": "quantizers",
@@ -170,5 +170,5 @@ if TYPE_CHECKING:
         register_quantizer,
     )
     from lessbits.settings import Settings
-    from lessbits.stepsizes import make_method, primal_dual
     from lessbits.tuning import Tuning, tune
+    from lessbits.tuning.stepsizes import make_method, primal_dual

@@ -6,7 +6,6 @@ from typing import Any
 from lessbits import theory
 from lessbits.engines.scoring import Lyapunov
 from lessbits.errors import InputError
-from lessbits.expected import check_question
 from lessbits.experiment import build_parts
 from lessbits.methods.base import Start
 from lessbits.networks import Network
@@ -14,8 +13,9 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.problems import Problem
 from lessbits.quantizers import Exact, Quantizer, make_quantizer
 from lessbits.settings import Settings
-from lessbits.stepsizes import primal_dual, promised, theory_setting
-from lessbits.trials import fewest_expected
+from lessbits.tuning.estimates import check_question
+from lessbits.tuning.stepsizes import primal_dual, promised, theory_setting
+from lessbits.tuning.trials import fewest_expected
 
 LARGEST_PSEUDO_INVERSE = 2000  # nodes up to which Ψ at the start is computed
 

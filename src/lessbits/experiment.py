@@ -26,7 +26,7 @@ from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Logistic, Problem, Softmax
 from lessbits.provenance import provenance
 from lessbits.settings import STEP_SIZES, Settings
-from lessbits.stepsizes import choices, make_method
+from lessbits.tuning.stepsizes import choices, make_method
 
 PROBLEMS = ("consensus", "least-squares", "logistic", "softmax")
 DEFAULT_NODES = 16

@@ -14,7 +14,7 @@ from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Quantizer
-from lessbits.stepsizes import theory_setting
+from lessbits.tuning.stepsizes import theory_setting
 from lessbits.version import __version__
 
 MOST_EDGES = 2000  # of a network that is kept to be drawn

@@ -8,11 +8,11 @@ from typing import Any
 
 from lessbits._internal.wording import plain, write_whole
 from lessbits.errors import InputError, check_name
-from lessbits.expected import check_question
 from lessbits.experiment import build, build_parts
-from lessbits.fewest import Fewest
 from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning import tune
+from lessbits.tuning.estimates import check_question
+from lessbits.tuning.fewest_bits import Fewest
 
 GOALS = ("error", "suboptimality", "consensus", "bits", "bits:suboptimality")
 FAILURES = {

@@ -8,8 +8,8 @@ from lessbits import Consensus, InputError, LeastSquares, make_network, make_qua
 from lessbits.codecs import make_codec
 from lessbits.errors import WireError
 from lessbits.quantizers import Fading
-from lessbits.stepsizes import promised, theory_setting
 from lessbits.theory.theorems import rate
+from lessbits.tuning.stepsizes import promised, theory_setting
 
 FADING = make_quantizer("fading:0.5:0.9", 250)
 

@@ -13,9 +13,9 @@ from lessbits import (
     primal_dual,
     simulate,
 )
-from lessbits.stepsizes import promised
 from lessbits.theory.mean_square import mean_square_rate, practical_step_sizes
 from lessbits.theory.theorems import Setting, StepSizes
+from lessbits.tuning.stepsizes import promised
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lessbits import Consensus, InputError, LeastSquares, make_network, make_quantizer, primal_dual, simulate, theory
-from lessbits.stepsizes import theory_setting
+from lessbits.tuning.stepsizes import theory_setting
 
 SETTING = theory.Setting(
     smoothness=3.0, convexity=0.5, lambda_max=2.0, lambda_min=0.1, max_weight=0.25, omega=4.0, samples=40.0, noise=2.0

@@ -13,9 +13,9 @@ from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import make_network
 from lessbits.problems import Consensus
 from lessbits.quantizers import Quantizer, make_quantizer
-from lessbits.stepsizes import theory_setting
 from lessbits.theory.mean_square import practical_step_sizes
 from lessbits.theory.theorems import free_omega
+from lessbits.tuning.stepsizes import theory_setting
 
 TARGET = 1e-3
 MOST_ITERATIONS = 200_000

@@ -16,7 +16,7 @@ from lessbits.methods.base import Method
 from lessbits.methods.baseline import spectral_gap
 from lessbits.networks import Network
 from lessbits.problems import LeastSquares, Problem
-from lessbits.stepsizes import make_method
+from lessbits.tuning.stepsizes import make_method
 
 NODES, DIM, CONDITION = 8, 8, 10.0
 QUANTIZER = "dit-2"

@@ -12,8 +12,8 @@ from lessbits.experiments.results import Results, Row
 from lessbits.methods.base import Start
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.quantizers import Quantizer, make_quantizer
-from lessbits.stepsizes import theory_setting
 from lessbits.theory.theorems import Setting, noise_floor, rate, step_sizes
+from lessbits.tuning.stepsizes import theory_setting
 
 NODES, DIM, CONDITION = 8, 8, 3.0
 QUANTIZER = "rand-4"

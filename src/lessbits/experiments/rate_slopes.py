@@ -14,8 +14,8 @@ from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Problem
 from lessbits.quantizers import Quantizer, make_quantizer
-from lessbits.stepsizes import theory_setting
 from lessbits.theory.theorems import Setting, StepSizes, lyapunov_coefficients, rate, step_sizes
+from lessbits.tuning.stepsizes import theory_setting
 
 NODES = 8
 TARGET = 1e-9  # squared error at which a run ends; it starts at about 1

@@ -13,8 +13,8 @@ from lessbits.methods.base import Method
 from lessbits.networks import make_network
 from lessbits.problems import Consensus
 from lessbits.report.consensus_plots import plot_curves
-from lessbits.stepsizes import make_method
 from lessbits.tuning import Tuning, tune
+from lessbits.tuning.stepsizes import make_method
 
 QUICK_NODES, QUICK_DIM = 20, 50
 BUDGET = 10_000  # iterations, for methods that never reach the target

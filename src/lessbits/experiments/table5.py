@@ -19,8 +19,8 @@ from lessbits.networks import make_network
 from lessbits.problems import Logistic
 from lessbits.report.consensus_plots import plot_curves
 from lessbits.report.text import step_sizes_in_words
-from lessbits.stepsizes import make_method
 from lessbits.tuning import tune
+from lessbits.tuning.stepsizes import make_method
 
 NODES, FEATURES = 16, 300
 EPOCHS = {"full batch": 200, "batch size 1": 300}

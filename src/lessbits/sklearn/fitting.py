@@ -30,7 +30,7 @@ from lessbits.quantizers import Compressor
 from lessbits.settings import STEP_SIZES
 from lessbits.sklearn.saving import load_model, save_model
 from lessbits.sklearn.scaling import Scaling
-from lessbits.stepsizes import choices, make_method
+from lessbits.tuning.stepsizes import choices, make_method
 
 DENSE_FROM = 0.1  # share of entries that are not zero from which sparse rows are written out
 FLOAT_BITS = 32  # of a mean or a spread that nodes agree on

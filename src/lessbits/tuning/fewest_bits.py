@@ -16,11 +16,11 @@ import numpy as np
 
 from lessbits.engines.simulate.sweep import Budget, Outcome, sweep
 from lessbits.errors import InputError
-from lessbits.expected import Choice, dithers, expect, fading_choices, gossip_choices, ill_conditioned
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.tuning import lattice
+from lessbits.tuning.estimates import Choice, dithers, expect, fading_choices, gossip_choices, ill_conditioned
 
 METHODS = ("tree", "primal-dual")
 FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)

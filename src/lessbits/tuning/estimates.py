@@ -21,7 +21,7 @@ from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Exact, Fading, Quantizer, make_quantizer
 from lessbits.settings import STEP_SIZES, Settings
-from lessbits.stepsizes import make_method, promised
+from lessbits.tuning.stepsizes import make_method, promised
 
 SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
 PACES = (0.9, 0.75, 0.6)  # of fading, as shares of the logarithm of what exact messages shrink by
