@@ -21,7 +21,7 @@ import numpy as np
 jax.config.update("jax_enable_x64", True)
 
 from lessbits import Consensus, LeastSquares, Settings, make_network, simulate  # noqa: E402
-from lessbits.experiment import build_parts  # noqa: E402
+from lessbits.config.build import build_parts  # noqa: E402
 from lessbits.tuning.estimates import Choice, expect, gossip_choices  # noqa: E402
 from lessbits.tuning.fewest_bits import Fewest  # noqa: E402
 

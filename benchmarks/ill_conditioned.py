@@ -16,7 +16,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from lessbits import Settings, make_method, simulate  # noqa: E402
-from lessbits.experiment import build_parts  # noqa: E402
+from lessbits.config.build import build_parts  # noqa: E402
 from lessbits.tuning.estimates import Choice  # noqa: E402
 from lessbits.tuning.fewest_bits import Fewest  # noqa: E402
 

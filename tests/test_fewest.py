@@ -6,7 +6,7 @@ import pytest
 from command_line import run_command
 
 from lessbits import Consensus, InputError, LeastSquares, Settings, make_network, simulate
-from lessbits.advice import advise
+from lessbits.config.advise import advise
 from lessbits.tuning.estimates import Choice, dithers, expect, gossip_choices, message_bits
 from lessbits.tuning.fewest_bits import Fewest
 

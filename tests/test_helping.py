@@ -8,7 +8,8 @@ from typing import get_args
 
 import pytest
 
-from lessbits import commands, experiment, settings
+from lessbits import commands
+from lessbits.config import build, settings
 from lessbits.datasets.download import BUILT_IN, CATALOGUE
 from lessbits.datasets.splits import SPLITS
 from lessbits.engines.checks import GOALS
@@ -26,7 +27,7 @@ def names(setting):
 
 
 def test_what_can_be_completed_is_what_there_is():
-    assert names("problem") == set(experiment.PROBLEMS)
+    assert names("problem") == set(build.PROBLEMS)
     assert names("data") == {*BUILT_IN, *CATALOGUE}
     assert names("split") == set(SPLITS)
     assert names("network") == set(NETWORK_NAMES)

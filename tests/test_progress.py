@@ -134,7 +134,7 @@ def test_quiet_switches_the_progress_bar_off(command, monkeypatch):
         enabled.append(progress)
         raise lessbits.InputError("far enough")
 
-    monkeypatch.setattr("lessbits.experiment.Experiment.run", spy)
+    monkeypatch.setattr("lessbits.config.build.Experiment.run", spy)
     command("run", *SMALL)
     command("run", *SMALL, "--quiet")
     assert enabled == [True, False]

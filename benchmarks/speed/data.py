@@ -6,8 +6,8 @@ import scipy.sparse as sparse
 from timing import compare, our_run, timed
 
 from lessbits import InputError, Settings, make_method
+from lessbits.config.build import build_parts
 from lessbits.datasets.samples import load_samples
-from lessbits.experiment import build_parts
 
 NODES = 16
 

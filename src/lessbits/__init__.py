@@ -62,7 +62,7 @@ _HOME = {
     "Samples": "datasets",
     "Scaled": "quantizers",
     "ScaledSign": "quantizers",
-    "Settings": "settings",
+    "Settings": "config.settings",
     "Softmax": "problems",
     "Spread": "engines.distributed.partitioned",
     "Ssda": "methods",
@@ -76,7 +76,7 @@ _HOME = {
     "Tuning": "tuning",
     "VrDiana": "methods",
     "WireError": "errors",
-    "build": "experiment",
+    "build": "config.build",
     "disagreements": "methods.messages",
     "load_samples": "datasets",
     "make_codec": "codecs",
@@ -117,6 +117,8 @@ if TYPE_CHECKING:
     from lessbits._internal.pytrees import pytree, static
     from lessbits._internal.randomness import Step
     from lessbits.codecs import Codec, make_codec, register_codec
+    from lessbits.config.build import build
+    from lessbits.config.settings import Settings
     from lessbits.datasets import Samples, load_samples, split_samples
     from lessbits.engines.distributed.mpi import run_mpi
     from lessbits.engines.distributed.node import Node
@@ -128,7 +130,6 @@ if TYPE_CHECKING:
     from lessbits.engines.scoring import Lyapunov
     from lessbits.engines.simulate.run import simulate
     from lessbits.errors import InputError, WireError
-    from lessbits.experiment import build
     from lessbits.methods import (
         Accelerated,
         AtcTracking,
@@ -169,6 +170,5 @@ if TYPE_CHECKING:
         make_quantizer,
         register_quantizer,
     )
-    from lessbits.settings import Settings
     from lessbits.tuning import Tuning, tune
     from lessbits.tuning.stepsizes import make_method, primal_dual

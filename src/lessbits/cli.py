@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lessbits import commands, data
+from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import (
     become_rank,
     check_alone,
@@ -33,7 +34,6 @@ from lessbits.flags import (
     with_settings,
 )
 from lessbits.helping import ENDING, tidied, working
-from lessbits.settings import Settings
 from lessbits.version import __version__
 
 app = typer.Typer(
@@ -103,7 +103,7 @@ def run(
             raise typer.Exit(launch(settings.ranks, sys.argv[1:]))
         become_rank()
     set_precision(settings)
-    from lessbits.job import run_job
+    from lessbits.config.run import run_job
     from lessbits.report.text import run_report
 
     done = run_job(settings, checkpoint, checkpoint_every, resume or resume_at is not None, resume_at, not quiet, log)
@@ -185,9 +185,9 @@ def tune(
     check_writable(path_of(json_file))
     check_folder(out)
     set_precision(settings)
+    from lessbits.config.tune import FAILURES, tune_settings
     from lessbits.report.advice_text import fewest_report
     from lessbits.report.text import tuning_report
-    from lessbits.tuned import FAILURES, tune_settings
 
     check_simulated(settings, "tune")
     say = None if quiet else lambda text: print(f"lessbits: {text}", file=sys.stderr, flush=True)
@@ -210,7 +210,7 @@ def theory(settings: Settings, json_file: Json = None) -> None:
     check_writable(path_of(json_file))
     check_simulated(settings, "theory")
     set_precision(settings)
-    from lessbits.advice import describe_theory
+    from lessbits.config.advise import describe_theory
     from lessbits.report.text import theory_report
 
     facts = describe_theory(settings)
@@ -229,7 +229,7 @@ def advise(settings: Settings, json_file: Json = None) -> None:
     check_writable(path_of(json_file))
     check_simulated(settings, "advise")
     set_precision(settings)
-    from lessbits.advice import advise as give_advice
+    from lessbits.config.advise import advise as give_advice
     from lessbits.report.advice_text import advice_report
 
     with working("trying what may send the fewest bits"):

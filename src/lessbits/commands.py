@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from lessbits.config.settings import Settings
 from lessbits.errors import InputError, check_name
 from lessbits.flags import (
     Json,
@@ -20,7 +21,6 @@ from lessbits.flags import (
     show,
 )
 from lessbits.helping import completion
-from lessbits.settings import Settings
 
 USUAL_METHODS = ("primal-dual", "tree", "lead", "choco")
 USUAL_QUANTIZERS = ("exact", "dit-4", "dit-2")
@@ -55,7 +55,7 @@ def compare(
     check_folder(out)
     check_simulated(settings, "compare")
     set_precision(settings)
-    from lessbits.comparison import compare_settings
+    from lessbits.config.compare import compare_settings
     from lessbits.report.comparison_text import comparison_report
     from lessbits.report.formats import write_report
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from command_line import run_command
 
+from lessbits.config.build import build
+from lessbits.config.settings import Settings
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
-from lessbits.experiment import build
 from lessbits.report.drawing import draw_network
 from lessbits.report.formats import load_runs, write_report
 from lessbits.report.page import page
 from lessbits.report.runs import ACROSS, measured_rate, name_runs, row
-from lessbits.settings import Settings
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

@@ -17,6 +17,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from lessbits._internal.pytrees import put
+from lessbits.config.provenance import provenance
+from lessbits.config.settings import STEP_SIZES
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError, check_name, check_positive
@@ -25,9 +27,7 @@ from lessbits.problems.design import Layout, node_size
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.problems.logistic import Logistic
 from lessbits.problems.softmax import Softmax
-from lessbits.provenance import provenance
 from lessbits.quantizers import Compressor
-from lessbits.settings import STEP_SIZES
 from lessbits.sklearn.saving import load_model, save_model
 from lessbits.sklearn.scaling import Scaling
 from lessbits.tuning.stepsizes import choices, make_method

@@ -15,12 +15,12 @@ import numpy as np
 from lessbits._internal.randomness import Purpose, Step, draws, make_seed
 from lessbits.codecs import make_codec
 from lessbits.codecs.frames import header_bytes
+from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.errors import InputError
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Exact, Fading, Quantizer, make_quantizer
-from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning.stepsizes import make_method, promised
 
 SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations

@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from lessbits.config.settings import Settings
 from lessbits.engines.scoring import Target, score
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
 from lessbits.methods import Tree
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.settings import Settings
 from lessbits.tuning.estimates import Choice, Expected, expect, gossip_choices, ill_conditioned
 
 TRIAL_ROUNDS = 40  # of tree

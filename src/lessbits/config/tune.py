@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lessbits._internal.wording import plain, write_whole
+from lessbits.config.build import build, build_parts
+from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.errors import InputError, check_name
-from lessbits.experiment import build, build_parts
-from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning import tune
 from lessbits.tuning.estimates import check_question
 from lessbits.tuning.fewest_bits import Fewest

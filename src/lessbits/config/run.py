@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lessbits.advice import describe_network
+from lessbits.config.advise import describe_network
+from lessbits.config.build import Experiment, build, build_network
+from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import check_ranks
 from lessbits.engines.distributed.transport import Alone
 from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.log import Log
 from lessbits.engines.recording.trace import Trace
-from lessbits.experiment import Experiment, build, build_network
 from lessbits.helping import working
-from lessbits.settings import Settings
 
 if TYPE_CHECKING:
     from lessbits.engines.distributed.transport import Transport

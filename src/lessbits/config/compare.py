@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from lessbits.config.build import build
+from lessbits.config.settings import STEP_SIZES, Settings
+from lessbits.config.tune import tune_settings
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError, check_name
-from lessbits.experiment import build
 from lessbits.methods import BASELINES, METHODS
-from lessbits.settings import STEP_SIZES, Settings
-from lessbits.tuned import tune_settings
 
 TARGET = 1e-3
 

@@ -7,7 +7,7 @@ import pytest
 from command_line import run_command
 
 from lessbits import InputError, Settings, make_quantizer
-from lessbits.advice import advise, describe_theory, free_compression
+from lessbits.config.advise import advise, describe_theory, free_compression
 
 
 def ring_of_100():

@@ -4,15 +4,15 @@ import math
 from typing import Any
 
 from lessbits import theory
+from lessbits.config.build import build_parts
+from lessbits.config.settings import Settings
 from lessbits.engines.scoring import Lyapunov
 from lessbits.errors import InputError
-from lessbits.experiment import build_parts
 from lessbits.methods.base import Start
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems import Problem
 from lessbits.quantizers import Exact, Quantizer, make_quantizer
-from lessbits.settings import Settings
 from lessbits.tuning.estimates import check_question
 from lessbits.tuning.stepsizes import primal_dual, promised, theory_setting
 from lessbits.tuning.trials import fewest_expected

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lessbits.config.provenance import provenance
+from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.datasets import load_samples, split_samples
 from lessbits.datasets.shards import NODE, load_shards
 from lessbits.engines.checks import GOALS, record_interval
@@ -24,8 +26,6 @@ from lessbits.methods.base import Method
 from lessbits.methods.primal_dual import MESSAGES, OPTIONS
 from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Logistic, Problem, Softmax
-from lessbits.provenance import provenance
-from lessbits.settings import STEP_SIZES, Settings
 from lessbits.tuning.stepsizes import choices, make_method
 
 PROBLEMS = ("consensus", "least-squares", "logistic", "softmax")

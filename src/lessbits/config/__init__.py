@@ -1,0 +1,1 @@
+"""From settings to a run, and what the commands do with settings."""
