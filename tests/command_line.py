@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 
-from lessbits.cli import main
+from lessbits.cli.app import main
 
 
 class Result(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 import typer
 from command_line import run_command
 
-from lessbits.cli import app
+from lessbits.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [

@@ -1,6 +1,6 @@
 """`python -m lessbits` is the command `lessbits`."""
 
-from lessbits.cli import main
+from lessbits.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lessbits.cli.help import working
 from lessbits.config.advise import describe_network
 from lessbits.config.build import Experiment, build, build_network
 from lessbits.config.settings import Settings
@@ -17,7 +18,6 @@ from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.log import Log
 from lessbits.engines.recording.trace import Trace
-from lessbits.helping import working
 
 if TYPE_CHECKING:
     from lessbits.engines.distributed.transport import Transport

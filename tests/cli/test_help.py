@@ -8,12 +8,12 @@ from typing import get_args
 
 import pytest
 
-from lessbits import commands
+from lessbits.cli import commands
+from lessbits.cli.help import COMPLETIONS
 from lessbits.config import build, settings
 from lessbits.datasets.download import BUILT_IN, CATALOGUE
 from lessbits.datasets.splits import SPLITS
 from lessbits.engines.checks import GOALS
-from lessbits.helping import COMPLETIONS
 from lessbits.methods import METHODS
 from lessbits.methods.primal_dual import MESSAGES, OPTIONS
 from lessbits.networks import NETWORK_NAMES, WEIGHTINGS

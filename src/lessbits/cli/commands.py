@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lessbits.config.settings import Settings
-from lessbits.errors import InputError, check_name
-from lessbits.flags import (
+from lessbits.cli.flags import (
     Json,
     Quiet,
     check_folder,
@@ -20,7 +18,9 @@ from lessbits.flags import (
     set_precision,
     show,
 )
-from lessbits.helping import completion
+from lessbits.cli.help import completion
+from lessbits.config.settings import Settings
+from lessbits.errors import InputError, check_name
 
 USUAL_METHODS = ("primal-dual", "tree", "lead", "choco")
 USUAL_QUANTIZERS = ("exact", "dit-4", "dit-2")

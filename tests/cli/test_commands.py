@@ -16,7 +16,7 @@ from command_line import run_command
 
 import lessbits
 from lessbits import Settings, Trace
-from lessbits.cli import app
+from lessbits.cli.app import app
 
 COMMAND = Path(sys.executable).parent / "lessbits"
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
@@ -309,13 +309,13 @@ def test_help_names_every_setting_with_its_default(command, monkeypatch):
 def test_help_loads_no_heavy_library():
     code = (
         "import sys; sys.argv = ['lessbits', 'run', '--help']\n"
-        "from lessbits.cli import main\n"
+        "from lessbits.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
         "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
-    assert "lessbits.cli" in loaded
+    assert "lessbits.cli.app" in loaded
     assert not loaded & {"jax", "numpy", "scipy", "matplotlib", "pandas", "sklearn", "networkx"}
 
 

@@ -11,9 +11,9 @@ import typer
 
 from lessbits._internal.programs import keep_compiled
 from lessbits._internal.wording import plain
+from lessbits.cli.help import completion
 from lessbits.config.settings import Settings
 from lessbits.errors import InputError
-from lessbits.helping import completion
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:

@@ -8,10 +8,10 @@ import pytest
 from command_line import run_command
 
 import lessbits
+from lessbits.cli.help import working
 from lessbits.engines import progress
 from lessbits.engines.recording.log import Log
 from lessbits.engines.recording.progress import Lines, Progress, Standing
-from lessbits.helping import working
 
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
 

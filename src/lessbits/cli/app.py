@@ -8,18 +8,8 @@ from typing import Annotated
 
 import typer
 
-from lessbits import commands, data
-from lessbits.config.settings import Settings
-from lessbits.engines.distributed.launch import (
-    become_rank,
-    check_alone,
-    check_launch,
-    end_together,
-    launch,
-    rank_number,
-)
-from lessbits.errors import InputError
-from lessbits.flags import (
+from lessbits.cli import commands, data
+from lessbits.cli.flags import (
     Json,
     Quiet,
     check_folder,
@@ -33,7 +23,17 @@ from lessbits.flags import (
     show,
     with_settings,
 )
-from lessbits.helping import ENDING, tidied, working
+from lessbits.cli.help import ENDING, tidied, working
+from lessbits.config.settings import Settings
+from lessbits.engines.distributed.launch import (
+    become_rank,
+    check_alone,
+    check_launch,
+    end_together,
+    launch,
+    rank_number,
+)
+from lessbits.errors import InputError
 from lessbits.version import __version__
 
 app = typer.Typer(

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lessbits.flags import Json, examples, show
-from lessbits.helping import completion
+from lessbits.cli.flags import Json, examples, show
+from lessbits.cli.help import completion
 
 app = typer.Typer()
 
