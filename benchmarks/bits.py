@@ -23,7 +23,7 @@ jax.config.update("jax_enable_x64", True)
 from lessbits import Consensus, LeastSquares, Settings, make_network, simulate  # noqa: E402
 from lessbits.config.build import build_parts  # noqa: E402
 from lessbits.tuning.estimates import Choice, expect, gossip_choices  # noqa: E402
-from lessbits.tuning.fewest_bits import Fewest  # noqa: E402
+from lessbits.tuning.fewest_bits import FewestBits  # noqa: E402
 
 NETWORKS = {"ring-100": "ring", "star-100": "star", "torus-10x10": "torus:10x10", "4-regular-100": "random-regular:4"}
 SEEDS = (0, 1, 2)
@@ -70,7 +70,7 @@ class Column:
 
     def search(self):
         say = partial(print, f"  {time.strftime('%H:%M')}", flush=True)
-        return Fewest(self.problem, self.network, self.target, self.goal, iterations=self.most, progress=say)
+        return FewestBits(self.problem, self.network, self.target, self.goal, iterations=self.most, progress=say)
 
     def measure(self, choice, sizes):
         """Mean over three seeds of problem and run; None if one of them does not get there."""

@@ -18,7 +18,7 @@ jax.config.update("jax_enable_x64", True)
 from lessbits import Settings, make_method, simulate  # noqa: E402
 from lessbits.config.build import build_parts  # noqa: E402
 from lessbits.tuning.estimates import Choice  # noqa: E402
-from lessbits.tuning.fewest_bits import Fewest  # noqa: E402
+from lessbits.tuning.fewest_bits import FewestBits  # noqa: E402
 
 TARGET = 1e-6
 MOST = 20_000
@@ -49,7 +49,7 @@ def rows(problem, network):
 
 def tuned(problem, network, choice):
     """All step sizes."""
-    search = Fewest(problem, network, TARGET, "suboptimality", iterations=2000)
+    search = FewestBits(problem, network, TARGET, "suboptimality", iterations=2000)
     start = search.run(choice)
     best = search.refine(start, ("eta", "momentum", "theta", "alpha"), (-5, 5, 10))
     print(" " * 8, {name: f"{size:.3g}" for name, size in best.sizes.items()}, flush=True)

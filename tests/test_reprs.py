@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import lessbits
-from lessbits.engines.distributed.partitioned import Spread
-from lessbits.engines.distributed.transport import Alone
+from lessbits.engines.distributed.partitioned import PartitionedProblem
+from lessbits.engines.distributed.transport import SingleProcess
 
 PROBLEM = lessbits.Consensus.random(nodes=8, dim=5)
 NETWORK = lessbits.make_network("ring", nodes=8)
@@ -32,7 +32,7 @@ SAMPLES = lessbits.load_samples("iris")
             "Diana(dit-4, exact, option B, eta=0.5, alpha=0.25)",
         ),
         (lessbits.Settings(nodes=100, network="star"), "Settings(nodes=100, network='star')"),
-        (Spread(PROBLEM, Alone()), "Spread(8 nodes, dim 5)"),
+        (PartitionedProblem(PROBLEM, SingleProcess()), "PartitionedProblem(8 nodes, dim 5)"),
         (
             lessbits.Outside.make(lambda x, node: x, nodes=3, dim=2, smoothness=1.0, convexity=1.0),
             "Outside(3 nodes, dim 2)",

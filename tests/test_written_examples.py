@@ -51,14 +51,14 @@ def test_examples_in_docstrings_run(name):
 SHOWN_ELSEWHERE = {
     *(
         "Node",
-        "Spread",
+        "PartitionedProblem",
         "run_mpi",
         "Interrupted",
         "InputError",
         "WireError",
         "Tuning",
         "Start",
-        "Standing",
+        "ProgressState",
         "PrimalDual",
     ),
     *("Problem", "Quantizer", "Contraction", "Compressor", "Codec", "register_codec", "pytree", "static", "Step"),

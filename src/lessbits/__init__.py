@@ -64,9 +64,9 @@ _HOME = {
     "ScaledSign": "quantizers",
     "Settings": "config.settings",
     "Softmax": "problems",
-    "Spread": "engines.distributed.partitioned",
+    "PartitionedProblem": "engines.distributed.partitioned",
     "Ssda": "methods",
-    "Standing": "engines.recording.progress",
+    "ProgressState": "engines.recording.progress",
     "Start": "methods.base",
     "Step": "_internal.randomness",
     "Stream": "problems",
@@ -122,10 +122,10 @@ if TYPE_CHECKING:
     from lessbits.datasets import Samples, load_samples, split_samples
     from lessbits.engines.distributed.mpi import run_mpi
     from lessbits.engines.distributed.node import Node
-    from lessbits.engines.distributed.partitioned import Spread
+    from lessbits.engines.distributed.partitioned import PartitionedProblem
     from lessbits.engines.interrupts import Interrupted
     from lessbits.engines.recording.checkpoints import Checkpoints
-    from lessbits.engines.recording.progress import Standing
+    from lessbits.engines.recording.progress import ProgressState
     from lessbits.engines.recording.trace import LinkModel, Trace
     from lessbits.engines.scoring import Lyapunov
     from lessbits.engines.simulate.run import simulate

@@ -11,7 +11,7 @@ import lessbits
 from lessbits.cli.help import working
 from lessbits.engines import progress
 from lessbits.engines.recording.log import Log
-from lessbits.engines.recording.progress import Lines, Progress, Standing
+from lessbits.engines.recording.progress import Lines, Progress, ProgressState
 
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
 
@@ -54,7 +54,7 @@ def test_work_without_iterations_is_shown_on_terminals_only(monkeypatch):
 def test_elsewhere_there_are_lines_now_and_then(capsys):
     lines = Lines()
     for second in range(31):
-        lines(Standing(10 * second, 400, 1e-2, 5e5, float(second), 0.25, 40.0 - second))
+        lines(ProgressState(10 * second, 400, 1e-2, 5e5, float(second), 0.25, 40.0 - second))
     said = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in said] == [f"lessbits: iteration {10 * at} of 400" for at in (5, 15, 25)]
     assert said[0].endswith("error 1.00e-02, 500 kbit a link, shrinks 25 % an iteration, 0:35 left")
@@ -115,7 +115,7 @@ def test_a_log_that_cannot_be_written_stops_no_run(tmp_path, capsys):
         log.stream.close()
         log.stream = open("/dev/full", "w")  # noqa: SIM115
         for second in range(0, 10, 2):
-            log(Standing(1, 2, 1.0, 1.0, float(second), None, None))
+            log(ProgressState(1, 2, 1.0, 1.0, float(second), None, None))
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "ends here (No space left on device): the run goes on" in said

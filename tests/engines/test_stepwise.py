@@ -18,10 +18,10 @@ from lessbits import (
     simulate,
     split_samples,
 )
-from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.rank import Rank
 from lessbits.engines.distributed.stepwise import run_stepwise
-from lessbits.engines.distributed.transport import Alone, held_nodes
+from lessbits.engines.distributed.transport import SingleProcess, held_nodes
 from lessbits.errors import WireError
 
 NODES, DIM = 16, 37
@@ -144,7 +144,7 @@ def spread_facts(whole, parts):
     """What ranks find out together about a problem of which each holds a part."""
 
     def ask(transport):
-        spread = Spread(parts[transport.rank], transport)
+        spread = PartitionedProblem(parts[transport.rank], transport)
         return (
             spread.nodes,
             spread.samples,
@@ -207,7 +207,7 @@ def test_a_value_that_is_no_number_is_named_with_its_node():
     problem = Outside.make(gradient, 6, DIM, smoothness=1.0, convexity=1.0, solution=np.full(DIM, 2.5))
     network, method = make_network("ring", 6), method_of(eta=0.5)
     with pytest.raises(InputError, match="node 4 has a value that is no finite number in iteration 1"):
-        run_stepwise(problem, network, method, 5, Alone())
+        run_stepwise(problem, network, method, 5, SingleProcess())
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
@@ -283,6 +283,6 @@ def test_measures_need_the_compiled_loop():
 
 
 def test_one_rank_alone_holds_everything():
-    rank = Rank(Consensus.random(4, DIM), make_network("ring", 4), method_of(), 0, "fixed", Alone())
+    rank = Rank(Consensus.random(4, DIM), make_network("ring", 4), method_of(), 0, "fixed", SingleProcess())
     assert rank.wire.ranks == []
     assert len(rank.nodes) == 4

@@ -171,7 +171,7 @@ def test_numbers_stay_what_they_were() -> None:
 EXTREME_WORDS = [0, 1, 2**31 - 1, 2**31, 2**32 - 1]
 
 
-class Given(Draws):
+class SuppliedGradient(Draws):
     """Chosen bits in place of random ones."""
 
     __slots__ = ()
@@ -183,14 +183,14 @@ class Given(Draws):
 @pytest.mark.parametrize(("dtype", "resolution"), [(jnp.float32, 2.0**-24), (jnp.float64, 2.0**-33)])
 def test_uniform_is_strictly_inside_and_symmetric(dtype, resolution: float) -> None:
     words = jnp.asarray([[*EXTREME_WORDS, *range(1000, 2000)]], jnp.uint32)
-    numbers = np.asarray(Given(words, words).uniform(words.size, jnp.dtype(dtype)))[0]
+    numbers = np.asarray(SuppliedGradient(words, words).uniform(words.size, jnp.dtype(dtype)))[0]
     assert numbers.dtype == dtype
     assert (numbers > 0).all()
     assert (numbers < 1).all()
     # Signed words: the smallest is 2^31 and the largest 2^31 - 1.
     assert numbers[3] == resolution
     assert numbers[2] == 1 - resolution
-    mirrored = np.asarray(Given(~words, words).uniform(words.size, jnp.dtype(dtype)))[0]
+    mirrored = np.asarray(SuppliedGradient(~words, words).uniform(words.size, jnp.dtype(dtype)))[0]
     assert np.array_equal(numbers + mirrored, np.ones_like(numbers)), "flipping all bits mirrors the number at 1/2"
 
 

@@ -26,7 +26,7 @@ from lessbits import (  # noqa: E402
     simulate,
     split_samples,
 )
-from lessbits.engines.distributed.mpi import MPI, MpiTransport, together  # noqa: E402
+from lessbits.engines.distributed.mpi import MPI, MpiTransport, all_ranks  # noqa: E402
 from lessbits.engines.distributed.stepwise import run_stepwise  # noqa: E402
 
 NODES, DIM, ITERATIONS = 16, 20, 12
@@ -75,7 +75,7 @@ def check_logistic():
 
 
 def check_bytes():
-    with together() as world:
+    with all_ranks() as world:
         trace = run_stepwise(*CONSENSUS, ITERATIONS, world)
         given = world.all_gather(np.array([world.given])).sum()
     assert given == trace["bytes_between_ranks"][-1]

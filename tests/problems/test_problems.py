@@ -24,8 +24,8 @@ from lessbits import (
     simulate,
     split_samples,
 )
-from lessbits.engines.distributed.partitioned import Spread
-from lessbits.engines.distributed.transport import Alone
+from lessbits.engines.distributed.partitioned import PartitionedProblem
+from lessbits.engines.distributed.transport import SingleProcess
 
 NODES, DIM, SAMPLES = 4, 5, 26
 
@@ -245,7 +245,7 @@ def test_a_flat_loss_has_no_dual_gradient():
 
 def test_where_a_local_loss_is_flat_practical_step_sizes_count_on_the_mean():
     flat = with_penalties(logistic(how="uneven:3"))
-    assert Spread(flat, Alone()).typical_convexity == flat.typical_convexity
+    assert PartitionedProblem(flat, SingleProcess()).typical_convexity == flat.typical_convexity
     assert flat.convexity == 0
     everywhere = jnp.asarray(np.broadcast_to(flat.solution, (NODES, DIM)))
     smallest = np.linalg.eigvalsh(np.asarray(flat.hessian(everywhere)).mean(0))[0]

@@ -106,7 +106,7 @@ def test_the_page_is_whole_and_loads_nothing(traces: list[Trace]) -> None:
     parsed = Page(text)
     assert not parsed.opened
     assert parsed.addresses == ["data:,"]
-    told = json.loads(re.search(r'id="told">(.*?)</script>', text, re.S)[1])  # type: ignore[index]
+    told = json.loads(re.search(r'id="page">(.*?)</script>', text, re.S)[1])  # type: ignore[index]
     assert len(told["runs"]) == 4
     assert [one["title"] for one in told["across"]] == [title for _, title, _ in ACROSS]
     for words in (" weights 0", "rate, proven", "theta", "Python", "command", "diverged"):

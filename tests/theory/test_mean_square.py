@@ -14,8 +14,8 @@ from lessbits import (
     simulate,
 )
 from lessbits.theory.mean_square import mean_square_rate, practical_step_sizes
-from lessbits.theory.theorems import Setting, StepSizes
-from lessbits.tuning.stepsizes import promised
+from lessbits.theory.theorems import StepSizes, TheoryInputs
+from lessbits.tuning.stepsizes import predict_step_sizes
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from lessbits.tuning.stepsizes import promised
 def test_runs_need_about_the_iterations_that_the_model_promises(network, messages, corrected, quantizer):
     problem, network = Consensus.random(36, 100), make_network(network, 36, seed=1)
     quantizer = make_quantizer(quantizer, 100)
-    promise = promised(problem, network, quantizer, messages=messages, corrected=corrected)
+    promise = predict_step_sizes(problem, network, quantizer, messages=messages, corrected=corrected)
     method = PrimalDual.make(quantizer, *promise.sizes, messages=messages, corrected=corrected)
     trace = simulate(problem, network, method, 5000, until=1e-9, record_every=1)
     expected = promise.iterations(trace["error"][0] / 1e-9)
@@ -44,19 +44,19 @@ def test_runs_need_about_the_iterations_that_the_model_promises(network, message
 def test_without_noise_the_rate_is_that_of_heavy_ball_and_nesterov():
     """On consensus: η = 1 - β, and ηθ is the step, at the known optima for eigenvalues from λ_min to λ_max."""
     least, most = 0.01, 1.0
-    setting = Setting(1, 1, most, least, 0.25, omega=0.0)
+    inputs = TheoryInputs(1, 1, most, least, 0.25, omega=0.0)
     root = np.sqrt(most / least)
-    heavy_ball = practical_step_sizes("B", setting).rate
+    heavy_ball = practical_step_sizes("B", inputs).rate
     assert heavy_ball == pytest.approx(((root - 1) / (root + 1)) ** 2, rel=0.02)
-    nesterov = practical_step_sizes("B", setting, corrected=True).rate
+    nesterov = practical_step_sizes("B", inputs, corrected=True).rate
     assert nesterov == pytest.approx((1 - 2 / np.sqrt(3 * most / least + 1)) ** 2, rel=0.02)
 
 
 def test_the_rate_of_one_mode_is_that_of_its_moments():
     """Two nodes and one curvature: the model is then exact, and simulated moments must shrink by its rate."""
-    setting = Setting(1, 1, lambda_max=1.0, lambda_min=1.0, max_weight=0.5, omega=0.6)
+    inputs = TheoryInputs(1, 1, lambda_max=1.0, lambda_min=1.0, max_weight=0.5, omega=0.6)
     sizes = StepSizes(0.9, 0.7, 0.5)
-    rate = mean_square_rate("B", setting, sizes, "broadcast", corrected=False)
+    rate = mean_square_rate("B", inputs, sizes, "broadcast", corrected=False)
     second = np.eye(3)  # moments of (x, z, h); by hand, as a 3 × 3 recursion
     y = np.array([1 - 0.7, 0.7, 0.0])
     step = np.array([y, np.array([0, 1, 0]) - 0.9 * y, 0.5 * y + np.array([0, 0, 0.5])])
@@ -71,11 +71,11 @@ def test_the_rate_of_one_mode_is_that_of_its_moments():
 
 @pytest.mark.parametrize(("messages", "corrected"), [("independent", False), ("edge", True), ("broadcast", True)])
 def test_noise_dies_out_whatever_curvature_most_coordinates_have(messages, corrected):
-    setting = Setting(1.0, 1 / 3000, lambda_max=4 / 3, lambda_min=0.05, max_weight=1 / 3, omega=0.6)
-    promise = practical_step_sizes("B", setting, messages, corrected)
+    inputs = TheoryInputs(1.0, 1 / 3000, lambda_max=4 / 3, lambda_min=0.05, max_weight=1 / 3, omega=0.6)
+    promise = practical_step_sizes("B", inputs, messages, corrected)
     assert promise.rate < 1
     for curvature in np.geomspace(1 / 3000, 1, 5):
-        alike = setting._replace(smoothness=curvature, convexity=curvature)
+        alike = inputs._replace(smoothness=curvature, convexity=curvature)
         assert mean_square_rate("B", alike, promise.sizes, messages, corrected) <= promise.rate + 1e-5
 
 

@@ -7,15 +7,15 @@ from command_line import run_command
 
 from lessbits import Consensus, InputError, LeastSquares, Settings, make_network, simulate
 from lessbits.config.advise import advise
-from lessbits.tuning.estimates import Choice, dithers, expect, gossip_choices, message_bits
-from lessbits.tuning.fewest_bits import Fewest
+from lessbits.tuning.estimates import Choice, dithers, estimate_bits, gossip_choices, message_bits
+from lessbits.tuning.fewest_bits import FewestBits
 
 PROBLEM, RING = Consensus.random(20, 100), make_network("ring", 20)
 
 
 def test_expected_bits_are_near_those_of_runs():
     choices = [Choice("primal-dual", f"subtractive:{levels}", "broadcast", True) for levels in (5, 10, 40)]
-    for each in expect(PROBLEM, RING, 1e8, choices):
+    for each in estimate_bits(PROBLEM, RING, 1e8, choices):
         method = each.choice.make(PROBLEM, RING)
         start = simulate(PROBLEM, RING, method, 1)["error"][0]
         trace = simulate(PROBLEM, RING, method, 5000, until=start / 1e8, record_every=1)
@@ -37,7 +37,7 @@ def test_what_is_given_is_kept():
     assert {choice.quantizer for choice in gossip_choices(100, quantizer="dit-3")} == {"dit-3"}
     assert {choice.messages for choice in gossip_choices(100, messages="edge")} == {"edge"}
     with pytest.raises(InputError, match="biased"):
-        expect(PROBLEM, RING, 1e6, gossip_choices(100, quantizer="top-3"))
+        estimate_bits(PROBLEM, RING, 1e6, gossip_choices(100, quantizer="top-3"))
 
 
 def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
@@ -46,7 +46,7 @@ def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
     for name, fewer in {"FINENESSES": (3, 10), "PASSES": 1, "RUN": 1, "REFINED": 1, **fewer_steps}.items():
         monkeypatch.setattr(f"lessbits.fewest.{name}", fewer)
     problem, network = LeastSquares.random(6, 12, condition=40.0), make_network("ring", 6)
-    search = Fewest(problem, network, 1e-6, iterations=3000)
+    search = FewestBits(problem, network, 1e-6, iterations=3000)
     tried = search.search()
     assert [each.bits for each in tried] == sorted(each.bits for each in tried)
     best = tried[0]
@@ -66,10 +66,10 @@ def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
 @pytest.mark.parametrize(("condition", "methods"), [(5.0, []), (500.0, ["accelerated"])])
 def test_ill_conditioned_problems_are_offered_acceleration(condition, methods, monkeypatch):
     tried = []
-    monkeypatch.setattr(Fewest, "_gossip", lambda *_: None)
-    monkeypatch.setattr(Fewest, "_tree", lambda search, _: search.run(Choice("tree", "grid:1")))
-    monkeypatch.setattr(Fewest, "_other", lambda _, method, quantizer: tried.append(method))
-    Fewest(LeastSquares.random(6, 12, condition=condition), make_network("ring", 6), 1e-6).search()
+    monkeypatch.setattr(FewestBits, "_gossip", lambda *_: None)
+    monkeypatch.setattr(FewestBits, "_tree", lambda search, _: search.run(Choice("tree", "grid:1")))
+    monkeypatch.setattr(FewestBits, "_other", lambda _, method, quantizer: tried.append(method))
+    FewestBits(LeastSquares.random(6, 12, condition=condition), make_network("ring", 6), 1e-6).search()
     assert tried == methods
 
 
@@ -170,11 +170,11 @@ def test_tuning_keeps_what_is_given_and_leaves_out_methods_that_cannot(monkeypat
     for name, fewer in (("PASSES", 1), ("RUN", 1), ("REFINED", 1), ("AROUND", (-1, 0, 1))):
         monkeypatch.setattr(f"lessbits.fewest.{name}", fewer)
     problem, network = Consensus.random(5, 40), make_network("ring", 5)
-    tried = Fewest(problem, network, 1e-3, iterations=1000).search(quantizer="dit-2")  # too noisy for tree
+    tried = FewestBits(problem, network, 1e-3, iterations=1000).search(quantizer="dit-2")  # too noisy for tree
     assert {each.choice.method for each in tried} == {"primal-dual"}
-    tried = Fewest(problem, network, 1e-3, iterations=1000).search(quantizer="grid:5")  # biased
+    tried = FewestBits(problem, network, 1e-3, iterations=1000).search(quantizer="grid:5")  # biased
     assert {each.choice.method for each in tried} == {"tree"}
     with pytest.raises(InputError, match="noise is larger"):
-        Fewest(problem, network, 1e-3).search(("tree",), quantizer="dit-2")
-    search = Fewest(problem, network, 1e-3, iterations=1000, option="D")
+        FewestBits(problem, network, 1e-3).search(("tree",), quantizer="dit-2")
+    search = FewestBits(problem, network, 1e-3, iterations=1000, option="D")
     assert {each.choice.option for each in search.search(("tree",), quantizer="grid:30")} == {"D"}

@@ -118,7 +118,7 @@ def test_a_run_ends_at_the_first_record_that_spends_the_budget(name, width, budg
 @pytest.fixture
 def widths(monkeypatch):
     """How many lanes ran together, each time that a batch was laid out."""
-    seen, original = [], engine.empty_flight
+    seen, original = [], engine.empty_batch
 
     def spy(state, iteration, lanes, *others):
         seen.append(lanes)

@@ -29,7 +29,7 @@ from lessbits.engines.distributed.launch import (
     become_rank,
     check_alone,
     check_launch,
-    end_together,
+    end_all_ranks,
     launch,
     rank_number,
 )
@@ -116,8 +116,8 @@ def run(
     if write_toml:
         # Not on how many ranks: the run is the same on any number, and in the simulator.
         write_toml.write_text(done.settings.model_copy(update={"ranks": None}).to_toml(), encoding="utf-8")
-    told = {**done.trace.summary(), "interrupted": done.interrupted, "prepare_seconds": done.prepared}
-    show(told, json_file, lambda: run_report(done.trace, done.network, done.prepared, done.ranks))
+    summary = {**done.trace.summary(), "interrupted": done.interrupted, "prepare_seconds": done.prepared}
+    show(summary, json_file, lambda: run_report(done.trace, done.network, done.prepared, done.ranks))
     if done.trace.diverged:
         _complain(done.trace.message)
         raise typer.Exit(1)
@@ -268,7 +268,7 @@ def main() -> None:
         sys.stdout.flush()
     except InputError as error:
         if rank_number() is not None:
-            end_together(error)
+            end_all_ranks(error)
         _complain(str(error))
         status = 2
     except (KeyboardInterrupt, typer.Abort):  # which of the two, or a silent 130, depends on typer's version

@@ -51,8 +51,8 @@ class FadingCodec(Codec):
             raise WireError("fading needs the row of `keys` that belongs to the message")
         self.check_length(body)
         if self.body_bytes is None:
-            told = body[:1] == bytes([RAISED])
-            body = body[1:] if told else bytes(body) + pack_scale(self.dtype.type(1), self.dtype)
+            raised = body[:1] == bytes([RAISED])
+            body = body[1:] if raised else bytes(body) + pack_scale(self.dtype.type(1), self.dtype)
         levels, raised = self.inner.decode(body)
         if not (np.isfinite(raised) and raised >= 1 and np.frexp(raised)[0] == 0.5):
             raise WireError(f"a message has its spacing raised by {raised}, but powers of two are all")

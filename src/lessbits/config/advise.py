@@ -14,7 +14,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.problems import Problem
 from lessbits.quantizers import Exact, Quantizer, make_quantizer
 from lessbits.tuning.estimates import check_question
-from lessbits.tuning.stepsizes import primal_dual, promised, theory_setting
+from lessbits.tuning.stepsizes import predict_step_sizes, primal_dual, theory_inputs
 from lessbits.tuning.trials import fewest_expected
 
 LARGEST_PSEUDO_INVERSE = 2000  # nodes up to which Ψ at the start is computed
@@ -22,8 +22,8 @@ LARGEST_PSEUDO_INVERSE = 2000  # nodes up to which Ψ at the start is computed
 ROUNDING = 1e-9
 
 
-def _setting(settings: Settings, problem: Problem, network: Network, quantizer: Quantizer) -> theory.Setting:
-    return theory_setting(problem, network, quantizer, settings.option or "B", _messages(settings), settings.batch_size)
+def _setting(settings: Settings, problem: Problem, network: Network, quantizer: Quantizer) -> theory.TheoryInputs:
+    return theory_inputs(problem, network, quantizer, settings.option or "B", _messages(settings), settings.batch_size)
 
 
 def _messages(settings: Settings) -> str:
@@ -47,19 +47,19 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
         )
     options = {}
     for option in ("A", "B", "C", "D"):
-        setting = _setting(settings.updated(option=option), problem, network, quantizer)
-        sizes = theory.step_sizes(option, setting, settings.until if settings.goal == "error" else None)
+        inputs = _setting(settings.updated(option=option), problem, network, quantizer)
+        sizes = theory.step_sizes(option, inputs, settings.until if settings.goal == "error" else None)
         options[option] = {
-            "smoothness": setting.smoothness,
+            "smoothness": inputs.smoothness,
             **sizes._asdict(),
-            "rate": theory.rate(option, setting, sizes.eta),
-            "practical_theta": promised(
+            "rate": theory.rate(option, inputs, sizes.eta),
+            "practical_theta": predict_step_sizes(
                 problem, network, quantizer, option, _messages(settings), settings.batch_size, settings.corrected
             ).sizes.theta,
-            "noise_floor": theory.noise_floor(setting, sizes.eta) if option == "C" else 0.0,
-            "iterations": _proven_iterations(option, setting, sizes, problem, network, settings),
+            "noise_floor": theory.noise_floor(inputs, sizes.eta) if option == "C" else 0.0,
+            "iterations": _proven_iterations(option, inputs, sizes, problem, network, settings),
         }
-    setting = _setting(settings.updated(option="B"), problem, network, quantizer)
+    inputs = _setting(settings.updated(option="B"), problem, network, quantizer)
     return {
         "network": describe_network(network),
         "lambda_max": network.lambda_max,
@@ -70,8 +70,8 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
         "sample_smoothness": problem.sample_smoothness(settings.batch_size),
         "convexity": problem.convexity,
         "condition_number": problem.condition_number,
-        "omega": setting.omega,
-        "free_omega": theory.free_omega(setting),
+        "omega": inputs.omega,
+        "free_omega": theory.free_omega(inputs),
         "options": options,
         "settings": settings.model_dump(),
     }
@@ -79,7 +79,7 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
 
 def _proven_iterations(
     option: str,
-    setting: theory.Setting,
+    inputs: theory.TheoryInputs,
     sizes: theory.StepSizes,
     problem: Problem,
     network: Network,
@@ -88,11 +88,11 @@ def _proven_iterations(
     """Return after how many iterations the theorems promise the target error; None without a target."""
     if settings.until is None or settings.goal != "error" or network.nodes > LARGEST_PSEUDO_INVERSE:
         return None
-    weights = theory.lyapunov_coefficients(option, setting, sizes)
+    weights = theory.lyapunov_coefficients(option, inputs, sizes)
     measure = Lyapunov.of(problem, network, weights, settings.batch_size)
     method = primal_dual(problem, network, settings.quantizer or "dit-4", option=option, theta=1, eta=1)
     start = float(measure(method.init(problem, LocalNetwork.of(network), Start()), problem))
-    return theory.iterations(option, setting, settings.until, start / problem.nodes)
+    return theory.iterations(option, inputs, settings.until, start / problem.nodes)
 
 
 def advise(settings: Settings) -> dict[str, Any]:
@@ -111,24 +111,24 @@ def free_compression(settings: Settings) -> dict[str, Any]:
         raise InputError(
             "advice on compression needs strongly convex losses, but μ = 0 here: add regularization above 0"
         )
-    setting = _setting(settings.updated(option="B"), problem, network, Exact())
-    free = theory.free_omega(setting)
+    inputs = _setting(settings.updated(option="B"), problem, network, Exact())
+    free = theory.free_omega(inputs)
     names = {"rand-K": _sparsest(free, problem.dim), "dit-K": _coarsest(free, problem.dim)}
     return {
         "network": describe_network(network),
         "rho": network.rho,
         "rho_inf": network.rho_inf,
-        "network_bound": setting.rho / setting.rho_inf,
-        "problem_bound": setting.condition_number * setting.rho,
-        "condition_number": setting.condition_number,
+        "network_bound": inputs.rho / inputs.rho_inf,
+        "problem_bound": inputs.condition_number * inputs.rho,
+        "condition_number": inputs.condition_number,
         "free_omega": free,
         "exact_bits": Exact().bits(problem.dim),
         "choices": [
-            {"family": family, **_choice(name, problem.dim, setting, _messages(settings))}
+            {"family": family, **_choice(name, problem.dim, inputs, _messages(settings))}
             for family, name in names.items()
             if name is not None
         ],
-        "recommended": _recommended(free, problem.dim, setting, _messages(settings)),
+        "recommended": _recommended(free, problem.dim, inputs, _messages(settings)),
         "settings": settings.model_dump(),
     }
 
@@ -138,7 +138,7 @@ def describe_network(network: Network) -> str:
     return f"{network.name}, {network.in_words()}"
 
 
-def _choice(name: str, dim: int, setting: theory.Setting, messages: str) -> dict[str, Any]:
+def _choice(name: str, dim: int, inputs: theory.TheoryInputs, messages: str) -> dict[str, Any]:
     """What a quantizer costs and saves."""
     quantizer = make_quantizer(name, dim)
     assert isinstance(quantizer, Quantizer)
@@ -146,7 +146,7 @@ def _choice(name: str, dim: int, setting: theory.Setting, messages: str) -> dict
     sent = (2 if messages == "independent" else 1) * quantizer.bits(dim)
     omega = quantizer.omega(dim)
     saved = Exact().bits(dim) / sent
-    slowdown = theory.noise_inflation(setting._replace(omega=omega), messages)
+    slowdown = theory.noise_inflation(inputs._replace(omega=omega), messages)
     return {
         "quantizer": name,
         "omega": omega,
@@ -157,10 +157,10 @@ def _choice(name: str, dim: int, setting: theory.Setting, messages: str) -> dict
     }
 
 
-def _recommended(free: float, dim: int, setting: theory.Setting, messages: str) -> dict[str, Any] | None:
+def _recommended(free: float, dim: int, inputs: theory.TheoryInputs, messages: str) -> dict[str, Any] | None:
     """The rand-K or dit-K within the bound that is expected to need the fewest bits in all; None if there is none."""
     names = [f"dit-{k}" for k in range(1, 24)] + [name for name in [_sparsest(free, dim)] if name is not None]
-    choices = [_choice(name, dim, setting, messages) for name in names]
+    choices = [_choice(name, dim, inputs, messages) for name in names]
     allowed = [choice for choice in choices if choice["omega"] <= free * (1 + ROUNDING)]
     return max(allowed, key=lambda choice: choice["bits_saved_in_all"], default=None)
 

@@ -12,12 +12,12 @@ from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.datasets import load_samples, split_samples
 from lessbits.datasets.shards import NODE, load_shards
 from lessbits.engines.checks import GOALS, record_interval
-from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.stepwise import run_stepwise
-from lessbits.engines.distributed.transport import Alone, Transport, held_nodes
+from lessbits.engines.distributed.transport import SingleProcess, Transport, held_nodes
 from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.recording.checkpoints import Checkpoints
-from lessbits.engines.recording.progress import Wish
+from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError, check_name
@@ -42,7 +42,7 @@ class Experiment:
     network: Network
     method: Method
 
-    def run(self, progress: Wish = False, checkpoints: Checkpoints | None = None) -> Trace:
+    def run(self, progress: ProgressOption = False, checkpoints: Checkpoints | None = None) -> Trace:
         """Run it: simulated, or as a rank of those that hold the problem together."""
         settings = self.settings
         clock = None
@@ -51,7 +51,7 @@ class Experiment:
                 0.0 if settings.latency is None else settings.latency,
                 float("inf") if settings.bandwidth is None else settings.bandwidth,
             )
-        told: dict[str, Any] = {
+        options: dict[str, Any] = {
             "seed": settings.seed,
             "until": settings.until,
             "goal": settings.goal,
@@ -62,11 +62,11 @@ class Experiment:
             "checkpoints": checkpoints,
         }
         run: Callable[..., Trace] = partial(simulate, encode=settings.encode)
-        if isinstance(self.problem, Spread):
+        if isinstance(self.problem, PartitionedProblem):
             run = partial(run_stepwise, transport=self.problem.transport)
         made = settings.model_dump(), provenance(self.problem, self.network, self.method)
         try:
-            trace = run(self.problem, self.network, self.method, settings.iterations, **told)
+            trace = run(self.problem, self.network, self.method, settings.iterations, **options)
         except Interrupted as stop:
             raise Interrupted(stop.trace.with_settings(*made)) from None
         return trace.with_settings(*made)
@@ -124,11 +124,11 @@ def build_parts(settings: Settings, transport: Transport | None = None) -> tuple
     settings = _check_names(settings)
     network = build_network(settings)
     settings = settings.updated(nodes=network.nodes, weights=network.weighting)
-    team = transport or Alone()
+    team = transport or SingleProcess()
     held = None if team.size == 1 else held_nodes(network.nodes, team.size)[team.rank]
     problem, settings = _random(settings, held) if settings.data is None else _from_data(settings, held, team)
     if transport is not None:
-        problem = Spread(problem, transport)
+        problem = PartitionedProblem(problem, transport)
     if settings.dim not in (None, problem.dim):
         raise InputError(f"dim is {settings.dim}, but the data make it {problem.dim}: leave dim out")
     return problem, network, settings.updated(dim=problem.dim)

@@ -14,7 +14,7 @@ from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Quantizer
-from lessbits.tuning.stepsizes import theory_setting
+from lessbits.tuning.stepsizes import theory_inputs
 from lessbits.version import __version__
 
 MOST_EDGES = 2000  # of a network that is kept to be drawn
@@ -43,7 +43,7 @@ def proven_rate(problem: Problem, network: Network, method: Method) -> float | N
     if not isinstance(method, PrimalDual) or method.corrected or not isinstance(method.quantizer, Quantizer):
         return None
     try:
-        setting = theory_setting(problem, network, method.quantizer, method.option, method.messages, method.batch_size)
-        return theory.rate(method.option, setting)
+        inputs = theory_inputs(problem, network, method.quantizer, method.option, method.messages, method.batch_size)
+        return theory.rate(method.option, inputs)
     except InputError:  # not strongly convex
         return None

@@ -13,7 +13,7 @@ from lessbits.config.advise import describe_network
 from lessbits.config.build import Experiment, build, build_network
 from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import check_ranks
-from lessbits.engines.distributed.transport import Alone
+from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.log import Log
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedRun:
     """A run that has ended, or was interrupted."""
 
     trace: Trace
@@ -48,11 +48,11 @@ def run_job(
     resume_at: int | None = None,
     progress: bool = False,
     log: Path | None = None,
-) -> Done | None:
+) -> FinishedRun | None:
     """Build and run; with the MPI engine every rank calls this, and those that need not report get None."""
 
-    def go(transport: "Transport | None") -> Done:
-        team = transport or Alone()
+    def go(transport: "Transport | None") -> FinishedRun:
+        team = transport or SingleProcess()
         recorded = np.zeros(1, np.int64)
         if folder is not None and team.rank == 0:
             there = Checkpoints(folder, every, resume, resume_at)
@@ -73,11 +73,11 @@ def run_job(
 
     if settings.engine == "simulate":
         return go(None)
-    from lessbits.engines.distributed.mpi import together
+    from lessbits.engines.distributed.mpi import all_ranks
 
-    with together() as world:
+    with all_ranks() as world:
         check_ranks(world.size, settings.ranks)
-        transport = world.among(build_network(settings).nodes)
+        transport = world.ranks_with_nodes(build_network(settings).nodes)
         done = None if transport is None else go(transport)
         return done if world.rank == 0 else None
 
@@ -89,7 +89,7 @@ def _run(
     log: Log | None,
     prepared: float,
     ranks: int,
-) -> Done:
+) -> FinishedRun:
     network, interrupted = describe_network(experiment.network), False
     try:
         trace = experiment.run((progress, log) if log else progress, checkpoints)
@@ -97,4 +97,4 @@ def _run(
         trace, interrupted = stop.trace, True
     if log is not None:
         log.end(trace)
-    return Done(trace, experiment.settings, network, interrupted, prepared, ranks)
+    return FinishedRun(trace, experiment.settings, network, interrupted, prepared, ranks)

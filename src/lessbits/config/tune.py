@@ -12,9 +12,9 @@ from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.errors import InputError, check_name
 from lessbits.tuning import tune
 from lessbits.tuning.estimates import check_question
-from lessbits.tuning.fewest_bits import Fewest
+from lessbits.tuning.fewest_bits import FewestBits
 
-GOALS = ("error", "suboptimality", "consensus", "bits", "bits:suboptimality")
+TUNE_GOALS = ("error", "suboptimality", "consensus", "bits", "bits:suboptimality")
 FAILURES = {
     "diverged": "every run diverged: search smaller step sizes",
     "missed": "no run reached the target: allow more --iterations, or ask for less",
@@ -37,7 +37,7 @@ def tune_settings(
 
     With the goal `bits` (or `bits:suboptimality`), search methods, quantizers and messages too.
     """
-    check_name("goal", settings.goal, GOALS)
+    check_name("goal", settings.goal, TUNE_GOALS)
     if settings.goal.startswith("bits"):
         others = {"aim": aim, "search": search or None, "epochs": epochs, "bits": bits}
         for name, other in others.items():
@@ -103,7 +103,7 @@ def fewest_settings(
     given = settings.model_fields_set
     goal = settings.goal.partition(":")[2] or "error"
     problem, network, resolved = build_parts(settings.updated(goal=goal))
-    search = Fewest(
+    search = FewestBits(
         problem,
         network,
         settings.until,

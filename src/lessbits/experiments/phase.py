@@ -15,7 +15,7 @@ from lessbits.problems import Consensus
 from lessbits.quantizers import Quantizer, make_quantizer
 from lessbits.theory.mean_square import practical_step_sizes
 from lessbits.theory.theorems import free_omega
-from lessbits.tuning.stepsizes import theory_setting
+from lessbits.tuning.stepsizes import theory_inputs
 
 TARGET = 1e-3
 MOST_ITERATIONS = 200_000
@@ -63,8 +63,8 @@ def _cell(nodes: int, dim: int, graph: str, spelling: str) -> Row:
     problem, network = Consensus.random(nodes, dim), make_network(graph, nodes)
     quantizer = make_quantizer(spelling, dim)
     assert isinstance(quantizer, Quantizer)
-    setting = theory_setting(problem, network, quantizer)
-    guess = practical_step_sizes("B", setting, given={"eta": 1.0}).sizes.theta
+    inputs = theory_inputs(problem, network, quantizer)
+    guess = practical_step_sizes("B", inputs, given={"eta": 1.0}).sizes.theta
 
     def run(theta: float, most: int) -> int | None:
         method = PrimalDual.make(quantizer, theta, 1.0, dim=dim)
@@ -75,15 +75,15 @@ def _cell(nodes: int, dim: int, graph: str, spelling: str) -> Row:
     return {
         "graph": graph,
         "nodes": nodes,
-        "rho": setting.rho,
-        "rho_inf": setting.rho_inf,
-        "rho_over_rho_inf": setting.rho / setting.rho_inf,
-        "free_omega": free_omega(setting),
+        "rho": inputs.rho,
+        "rho_inf": inputs.rho_inf,
+        "rho_over_rho_inf": inputs.rho / inputs.rho_inf,
+        "free_omega": free_omega(inputs),
         "quantizer": spelling,
-        "omega": setting.omega,
+        "omega": inputs.omega,
         "theta": theta,
         "iterations": iterations,
-        "bound": setting.omega + setting.rho + setting.omega * setting.rho_inf,
+        "bound": inputs.omega + inputs.rho + inputs.omega * inputs.rho_inf,
     }
 
 

@@ -162,18 +162,18 @@ def _linear_cell(contender: Contender, size: float) -> Row:
 
 def table_one(results: Results) -> tuple[list[Row], list[Row], list[Row]]:
     """Return a row for each method with its curve, the tuned runs, and the fitted exponents of κ and ρ."""
-    setting = {"nodes": NODES, "dim": DIM, "condition": CONDITION}
+    shared = {"nodes": NODES, "dim": DIM, "condition": CONDITION}
     rows: list[Row] = []
     for label, paper in SUBLINEAR.items():
         most = (100_000 if label.startswith("QDGD") else 20_000) * (1 if results.quick else 10)
-        inputs = {**setting, "label": label, "iterations": most}
+        inputs = {**shared, "label": label, "iterations": most}
         found = results.cell(f"rates table 1 {label} {most}", inputs, partial(_sublinear_cell, label, most))
         rows.append({"method": label, "linear": found["reached"] <= LINEAR, "tau_paper": paper, **found})
         rows[-1]["tau"] = -1 / found["power"]
     tuned = _growth(results)
     for contender in CONTENDERS:
         base = next(row for row in tuned if row["method"] == contender.label and row["varied"] == "kappa_base")
-        inputs = {**setting, "label": contender.label, "step_size": base["step_size"]}
+        inputs = {**shared, "label": contender.label, "step_size": base["step_size"]}
         found = results.cell(
             f"rates table 1 {contender.label}", inputs, partial(_linear_cell, contender, base["step_size"])
         )

@@ -12,8 +12,8 @@ from lessbits.experiments.results import Results, Row
 from lessbits.methods.base import Start
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.quantizers import Quantizer, make_quantizer
-from lessbits.theory.theorems import Setting, noise_floor, rate, step_sizes
-from lessbits.tuning.stepsizes import theory_setting
+from lessbits.theory.theorems import TheoryInputs, noise_floor, rate, step_sizes
+from lessbits.tuning.stepsizes import theory_inputs
 
 NODES, DIM, CONDITION = 8, 8, 3.0
 QUANTIZER = "rand-4"
@@ -23,18 +23,18 @@ FAR = 100.0  # the scale of the starts, so that option C has a way to go before 
 HALVINGS = (0, 1, 2, 3, 4)  # of option C's largest step size, 1/(2L)
 
 
-def _method(option: str, eta_factor: float = 1.0) -> tuple[PrimalDual, Setting]:
+def _method(option: str, eta_factor: float = 1.0) -> tuple[PrimalDual, TheoryInputs]:
     """Make Algorithm 1 at theory's step sizes, but for η; return what the theorems depend on too."""
     quantizer = make_quantizer(QUANTIZER, DIM)
     assert isinstance(quantizer, Quantizer)
-    setting = theory_setting(ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0), quantizer, option)
-    sizes = step_sizes(option, setting)
-    return PrimalDual.make(quantizer, sizes.theta, sizes.eta * eta_factor, sizes.alpha, option=option), setting
+    inputs = theory_inputs(ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0), quantizer, option)
+    sizes = step_sizes(option, inputs)
+    return PrimalDual.make(quantizer, sizes.theta, sizes.eta * eta_factor, sizes.alpha, option=option), inputs
 
 
 def _option_cell(option: str, most: int) -> Row:
     problem, network = ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0)
-    method, setting = _method(option)
+    method, inputs = _method(option)
     random = np.random.default_rng(0)
     x, z = (FAR * random.normal(size=(NODES, DIM)) for _ in range(2))
     trace = simulate(problem, network, method, most, until=TARGET, record_every=1, start=Start(x=x, z=z - z.mean(0)))
@@ -46,7 +46,7 @@ def _option_cell(option: str, most: int) -> Row:
         "option": option,
         "eta": method.eta,
         "theta": method.theta,
-        "rate_theory": rate(option, setting, method.eta),
+        "rate_theory": rate(option, inputs, method.eta),
         "rate_error": -float(slope),
         "iterations": int(trace["iteration"][-1]),
         "error_first": float(trace["error"][0]),
@@ -59,7 +59,7 @@ def _option_cell(option: str, most: int) -> Row:
 def _floor_cell(factor: float, iterations: int, seeds: int) -> Row:
     """Start at the solution, and see how far option C's noise drives the iterates away."""
     problem, network = ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0)
-    method, setting = _method("C", factor)
+    method, inputs = _method("C", factor)
     solution = jnp.broadcast_to(jnp.asarray(problem.solution), (NODES, DIM))
     start = Start(x=solution, z=problem.gradient(solution), h=solution)
     errors = []
@@ -70,23 +70,23 @@ def _floor_cell(factor: float, iterations: int, seeds: int) -> Row:
         "eta": method.eta,
         "floor_measured": float(np.mean(errors)),
         "floor_spread": float(np.std(errors)),
-        "floor_theory": noise_floor(setting, method.eta),
-        "noise": setting.noise,
+        "floor_theory": noise_floor(inputs, method.eta),
+        "noise": inputs.noise,
     }
 
 
 def table_two(results: Results) -> tuple[list[Row], list[Row]]:
     """Return a row for each option with its curve, and option C's floors."""
     most, seeds = (20_000, 1) if results.quick else (MOST_ITERATIONS, 3)
-    setting = {"nodes": NODES, "dim": DIM, "condition": CONDITION, "quantizer": QUANTIZER}
+    shared = {"nodes": NODES, "dim": DIM, "condition": CONDITION, "quantizer": QUANTIZER}
     rows = []
     for option in "ABCD":
         length = min(most, 40_000) if option == "C" else MOST_ITERATIONS
-        inputs = {**setting, "option": option, "most": length, "target": TARGET}
+        inputs = {**shared, "option": option, "most": length, "target": TARGET}
         rows.append(results.cell(f"rates table 2 {option} {length}", inputs, partial(_option_cell, option, length)))
     floors = []
     for halvings in HALVINGS[:3] if results.quick else HALVINGS:
-        inputs = {**setting, "halvings": halvings, "iterations": most, "seeds": seeds}
+        inputs = {**shared, "halvings": halvings, "iterations": most, "seeds": seeds}
         found = results.cell(f"rates floor {halvings} {most}", inputs, partial(_floor_cell, 0.5**halvings, most, seeds))
         floors.append({**found, "share": found["floor_measured"] / found["floor_theory"]})
     results.table("table2", [{name: value for name, value in row.items() if name != "curve"} for row in rows])

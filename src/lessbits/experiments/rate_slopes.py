@@ -14,8 +14,8 @@ from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Problem
 from lessbits.quantizers import Quantizer, make_quantizer
-from lessbits.theory.theorems import Setting, StepSizes, lyapunov_coefficients, rate, step_sizes
-from lessbits.tuning.stepsizes import theory_setting
+from lessbits.theory.theorems import StepSizes, TheoryInputs, lyapunov_coefficients, rate, step_sizes
+from lessbits.tuning.stepsizes import theory_inputs
 
 NODES = 8
 TARGET = 1e-9  # squared error at which a run ends; it starts at about 1
@@ -87,11 +87,11 @@ def measure(case: Case, dim: int) -> Row:
     network = weak_ring(case.nodes, case.weak) if case.graph == "ring" else make_network(case.graph, case.nodes)
     quantizer = make_quantizer(f"rand-{case.kept}", dim)
     assert isinstance(quantizer, Quantizer)
-    setting = theory_setting(problem, network, quantizer, case.option)
-    sizes = step_sizes(case.option, setting)
-    proven = -math.log1p(-rate(case.option, setting))
+    inputs = theory_inputs(problem, network, quantizer, case.option)
+    sizes = step_sizes(case.option, inputs)
+    proven = -math.log1p(-rate(case.option, inputs))
     method = PrimalDual.make(quantizer, *sizes, option=case.option)
-    psi = Lyapunov.of(problem, network, lyapunov_coefficients(case.option, setting, sizes))
+    psi = Lyapunov.of(problem, network, lyapunov_coefficients(case.option, inputs, sizes))
     most = min(MOST_ITERATIONS, int(40 / proven) + 1000)
     every = int(np.clip(0.05 / proven, 1, 50))
     trace = simulate(problem, network, method, most, until=TARGET, record_every=every, measures={"psi": psi})
@@ -100,7 +100,7 @@ def measure(case: Case, dim: int) -> Row:
     slope = -float(np.polyfit(iteration[straight], np.log(error[straight]), 1)[0]) if straight.sum() > 2 else math.nan
     falls = float(np.log(value[0] / value[-1]) / iteration[-1])
     return {
-        **_described(case, setting, sizes),
+        **_described(case, inputs, sizes),
         "iterations": int(iteration[-1]),
         "converged": trace.converged,
         "rate_theory": proven,
@@ -111,8 +111,8 @@ def measure(case: Case, dim: int) -> Row:
     }
 
 
-def _described(case: Case, setting: Setting, sizes: StepSizes) -> Row:
-    kappa, rho, rho_inf, omega = setting.condition_number, setting.rho, setting.rho_inf, setting.omega
+def _described(case: Case, inputs: TheoryInputs, sizes: StepSizes) -> Row:
+    kappa, rho, rho_inf, omega = inputs.condition_number, inputs.rho, inputs.rho_inf, inputs.omega
     return {
         "problem": case.problem,
         "option": case.option,
@@ -125,7 +125,7 @@ def _described(case: Case, setting: Setting, sizes: StepSizes) -> Row:
         "omega": omega,
         "theta": sizes.theta,
         "eta": sizes.eta,
-        "bound": (setting.samples if case.option == "D" else 0) + omega + kappa * (rho + omega * rho_inf),
+        "bound": (inputs.samples if case.option == "D" else 0) + omega + kappa * (rho + omega * rho_inf),
     }
 
 

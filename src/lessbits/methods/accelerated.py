@@ -30,7 +30,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.theory.theorems import Setting, corrected_step_sizes
+from lessbits.theory.theorems import TheoryInputs, corrected_step_sizes
 
 NOISE = 4.0  # practical: θ is divided by 1 + NOISE·ω
 
@@ -76,7 +76,7 @@ class Accelerated(Baseline):
         omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
         if not practical and omega > 0:
             facts = network.lambda_max, network.lambda_min, network.max_weight, omega
-            proven = corrected_step_sizes(Setting(gradients.smoothness(problem), problem.convexity, *facts))
+            proven = corrected_step_sizes(TheoryInputs(gradients.smoothness(problem), problem.convexity, *facts))
             return {**proven._asdict(), "momentum": 0.0}
         smoothness = gradients.smoothness(problem)
         tau = min(1.0, math.sqrt(network.rho * problem.convexity / smoothness) / 2)

@@ -81,7 +81,7 @@ class Method(ABC):
         """Return the problem with whatever this method wants computed once."""
         return problem
 
-    def seated(self, nodes: np.ndarray) -> "Method":
+    def for_nodes(self, nodes: np.ndarray) -> "Method":
         """Return the method as the process that holds these nodes runs it."""
         return self
 

@@ -115,9 +115,11 @@ class Diana(Baseline):
         total = mine + local.sum(lambda slot: self.quantizer.decode(from_leaves.take(slot.links)))
         mean = total / (1 + link_count(local)[:, None])
         stepped = jnp.where(hub, state.x - self.eta * (state.server_memory + mean), state.x)
-        told = jnp.where(hub, state.x, state.x.at[local.owner].set(from_hub.take(slice(None))))  # a leaf has one link
+        from_hub_x = jnp.where(
+            hub, state.x, state.x.at[local.owner].set(from_hub.take(slice(None)))
+        )  # a leaf has one link
         return state._replace(
-            x=jnp.where(going_up, stepped, told),
+            x=jnp.where(going_up, stepped, from_hub_x),
             worker_memory=jnp.where(going_up, state.worker_memory + self.alpha * mine, state.worker_memory),
             server_memory=jnp.where(going_up & hub, state.server_memory + self.alpha * mean, state.server_memory),
         )

@@ -27,7 +27,7 @@ from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.theory.mean_square import NOISE_MARGIN, practical_step_sizes
-from lessbits.theory.theorems import Setting, corrected_step_sizes
+from lessbits.theory.theorems import TheoryInputs, corrected_step_sizes
 
 
 @pytree
@@ -52,7 +52,7 @@ class Lead(Baseline):
         """Those of their Theorem 1, or practical ones."""
         smoothness = gradients.smoothness(problem)
         omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
-        setting = Setting(
+        inputs = TheoryInputs(
             smoothness, problem.convexity, network.lambda_max, network.lambda_min, network.max_weight, omega
         )
         if not practical and problem.convexity <= 0:
@@ -61,13 +61,13 @@ class Lead(Baseline):
                 "practical step sizes"
             )
         if not practical:
-            sizes = corrected_step_sizes(setting)
+            sizes = corrected_step_sizes(inputs)
         else:
             if isinstance(compressor, Quantizer):
                 omega = NOISE_MARGIN * compressor.typical_omega(problem.dim)
-                setting = setting._replace(omega=omega, fading=compressor.fading)
-            setting = setting._replace(convexity=problem.typical_convexity)
-            sizes = practical_step_sizes(gradients.option, setting, "broadcast", corrected=True).sizes
+                inputs = inputs._replace(omega=omega, fading=compressor.fading)
+            inputs = inputs._replace(convexity=problem.typical_convexity)
+            sizes = practical_step_sizes(gradients.option, inputs, "broadcast", corrected=True).sizes
         return {"gamma": 2 * sizes.eta * sizes.theta, "eta": sizes.eta, "alpha": sizes.alpha}
 
     @property

@@ -45,8 +45,8 @@ class TreeState(NamedTuple):
 
     x: jax.Array
     own: jax.Array  # g_i
-    told: jax.Array  # m_i
-    heard: jax.Array  # Σ m_c over the children
+    reported: jax.Array  # m_i
+    collected: jax.Array  # Σ m_c over the children
     goal: jax.Array  # x'
     passing: Any  # the root's payload, on its way down
     secants: Secants | None  # of the root, one row where it is held, else none
@@ -113,7 +113,7 @@ class Tree(Baseline):
                 f"(ω = {self.quantizer.omega(problem.dim):.3g}): choose grid:10, or scaled-{self.quantizer.name}"
             )
 
-    def seated(self, nodes: np.ndarray) -> "Tree":
+    def for_nodes(self, nodes: np.ndarray) -> "Tree":
         """Know whether the root is here: only there steps are remembered."""
         return replace(self, roots=int(np.argmin(np.asarray(self.depth)) in nodes))
 
@@ -139,7 +139,7 @@ class Tree(Baseline):
 
         state, work = lax.cond(phase == 0, take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
         up = phase < self.height
-        difference = jnp.where(up, state.own + state.heard - state.told, state.goal - state.x)
+        difference = jnp.where(up, state.own + state.collected - state.reported, state.goal - state.x)
         draw = message_draws(step, local.nodes, per_link=False)
         fresh = self.quantizer.quantize(difference, self.quantizer.measure(difference), draw)
         relays = ~up & (self.depth[local.nodes] > 0)
@@ -173,12 +173,12 @@ class Tree(Baseline):
             .at[local.owner]
             .max(jnp.where(to_parent, lax.iota(jnp.int32, to_parent.shape[0]), 0))
         )
-        told = jnp.zeros_like(depth, bool).at[local.owner].max(to_parent & came)
+        reported = jnp.zeros_like(depth, bool).at[local.owner].max(to_parent & came)
         state = state._replace(
             x=state.x + moved,
-            told=state.told + jnp.where(sent_up[:, None], mine, 0),
-            heard=state.heard + jnp.where(up, arrived, 0),
-            passing=_choose(~up & told, theirs.take(link_to_parent), state.passing),
+            reported=state.reported + jnp.where(sent_up[:, None], mine, 0),
+            collected=state.collected + jnp.where(up, arrived, 0),
+            passing=_choose(~up & reported, theirs.take(link_to_parent), state.passing),
         )
         return lax.cond(phase == self.height - 1, lambda state: self.advance(state, local), lambda state: state, state)
 
@@ -187,7 +187,7 @@ class Tree(Baseline):
         if not self.roots:
             return state
         root = jnp.argmin(self.depth[local.nodes])[None]
-        x, total = state.x[root], (state.own + state.heard)[root]
+        x, total = state.x[root], (state.own + state.collected)[root]
         gradient = total / self.depth.shape[0] + self.convexity * x
         goal, secants = x - self.eta * gradient, None
         if state.secants is not None:

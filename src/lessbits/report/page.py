@@ -51,7 +51,7 @@ iteration shrinks the error: proven for theory's step sizes, and measured on the
 <h2>Settings</h2>
 {"".join(_settings(trace, name) for trace, name in zip(traces, names, strict=True))}
 <footer>Made by lessbits. Everything is in this file; nothing is loaded from elsewhere.</footer>
-<script type="application/json" id="told">{_json(_told(traces, names, across))}</script>
+<script type="application/json" id="page">{_json(_page(traces, names, across))}</script>
 <script>{get_plotlyjs()}</script>
 <script>
 {parts["page.js"]}</script>
@@ -64,7 +64,7 @@ def _versions(traces: Sequence[Trace]) -> str:
     return ", ".join(sorted({escape(str(trace.provenance.get("version", "of unknown version"))) for trace in traces}))
 
 
-def _told(traces: Sequence[Trace], names: Sequence[str], opens: str) -> dict[str, Any]:
+def _page(traces: Sequence[Trace], names: Sequence[str], opens: str) -> dict[str, Any]:
     """Return what the page's script reads."""
     there = {column for trace in traces for column in trace.columns}
     titles = [title for column, title, _ in ACROSS if column in there]
@@ -123,11 +123,11 @@ def _networks(traces: Sequence[Trace]) -> str:
 
 
 def _settings(trace: Trace, name: str) -> str:
-    told = {**trace.settings, **{key: value for key, value in trace.provenance.items() if key not in HIDDEN}}
-    told["result"] = trace.message
+    facts = {**trace.settings, **{key: value for key, value in trace.provenance.items() if key not in HIDDEN}}
+    facts["result"] = trace.message
     lines = [
         f"<tr><td>{escape(key.replace('_', ' '))}</td><td>{escape(str(value))}</td></tr>"
-        for key, value in told.items()
+        for key, value in facts.items()
         if value is not None
     ]
     return f"<details><summary>{escape(name)}</summary><table>{''.join(lines)}</table></details>\n"

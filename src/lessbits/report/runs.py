@@ -33,8 +33,8 @@ UPWARDS = (
 
 def name_runs(traces: Sequence[Trace]) -> list[str]:
     """Name runs by what tells them apart: the method first, then whatever else differs."""
-    told = [{"method": _words(trace), **_differences(trace, traces)} for trace in traces]
-    names = [", ".join(str(part) for part in parts.values()) for parts in told]
+    described = [{"method": _words(trace), **_differences(trace, traces)} for trace in traces]
+    names = [", ".join(str(part) for part in parts.values()) for parts in described]
     return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1)]
 
 

@@ -134,7 +134,7 @@ class Decentralized(BaseEstimator):
                 stacklevel=3,
             )
         option, messages, _ = choices(self.method, self.option, self.messages, self.quantizer)
-        told = {
+        facts = {
             "problem": type(problem).__name__,
             "nodes": network.nodes,
             "dim": problem.dim,
@@ -148,7 +148,7 @@ class Decentralized(BaseEstimator):
         }
         # Nodes' models as users know them; the columns are about the scaled ones.
         whole = replace(trace, x=models.transpose(0, 2, 1).reshape(len(models), -1))
-        self.trace_ = whole.with_settings(told, origin)
+        self.trace_ = whole.with_settings(facts, origin)
         self.n_nodes_ = network.nodes
         self.n_iter_ = int(trace["iteration"][-1])
         agreed = scaling.numbers * FLOAT_BITS * 2 * (network.nodes - 1)  # up a tree, and down again

@@ -1,10 +1,10 @@
 """What the paper proves, as numbers (`theorems`), and what the mean-square analysis predicts (`mean_square`)."""
 
-from lessbits.theory.mean_square import Promise, mean_square_rate, practical_step_sizes
+from lessbits.theory.mean_square import Prediction, mean_square_rate, practical_step_sizes
 from lessbits.theory.theorems import (
     LyapunovWeights,
-    Setting,
     StepSizes,
+    TheoryInputs,
     corrected_step_sizes,
     free_omega,
     iterations,
@@ -18,9 +18,9 @@ from lessbits.theory.theorems import (
 
 __all__ = [
     "LyapunovWeights",
-    "Promise",
-    "Setting",
+    "Prediction",
     "StepSizes",
+    "TheoryInputs",
     "corrected_step_sizes",
     "free_omega",
     "iterations",

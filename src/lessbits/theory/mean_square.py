@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lessbits.errors import InputError, check_name, check_positive
-from lessbits.theory.theorems import Setting, StepSizes
+from lessbits.theory.theorems import StepSizes, TheoryInputs
 
 NOISE_MARGIN = 1.2  # times typical noise: differences are not quite Gaussian
 CURVATURES = 5  # log-spaced between μ and L
@@ -44,7 +44,7 @@ ALPHAS = (0.9, 0.5, 0.15)  # and α
 DOWNHILL = {"maxiter": 120, "xatol": 1e-2, "fatol": 1e-4}
 
 
-class Promise(NamedTuple):
+class Prediction(NamedTuple):
     """Step sizes, and the factor by which the mean square error shrinks an iteration."""
 
     sizes: StepSizes
@@ -61,33 +61,33 @@ class _Modes(NamedTuple):
     eigenvalue: np.ndarray
 
     @classmethod
-    def of(cls, setting: Setting) -> "_Modes":
-        most = setting.smoothness
-        least = max(setting.convexity, most / WORST_CONDITION)
+    def of(cls, inputs: TheoryInputs) -> "_Modes":
+        most = inputs.smoothness
+        least = max(inputs.convexity, most / WORST_CONDITION)
         curvatures = np.geomspace(least, most, CURVATURES) if least < most else np.array([most])
         steps = (1 - np.cos(np.linspace(0, np.pi, EIGENVALUES))) / 2
-        eigenvalues = setting.lambda_min + (setting.lambda_max - setting.lambda_min) * steps
+        eigenvalues = inputs.lambda_min + (inputs.lambda_max - inputs.lambda_min) * steps
         return cls(*(axis.ravel() for axis in np.meshgrid(curvatures, eigenvalues, indexing="ij")))
 
 
-def mean_square_rate(option: str, setting: Setting, sizes: StepSizes, messages: str, corrected: bool) -> float:
+def mean_square_rate(option: str, inputs: TheoryInputs, sizes: StepSizes, messages: str, corrected: bool) -> float:
     """Return by what the mean square error shrinks an iteration; above 1 if it grows.
 
-    >>> ring = Setting(1, 1, lambda_max=4 / 3, lambda_min=0.0013, max_weight=1 / 3, omega=0.29)
+    >>> ring = TheoryInputs(1, 1, lambda_max=4 / 3, lambda_min=0.0013, max_weight=1 / 3, omega=0.29)
     >>> round(mean_square_rate("B", ring, StepSizes(13.0, 0.063, 0.15), "broadcast", corrected=True), 2)
     0.94
     """
-    return _rate(option, setting, _Modes.of(setting), sizes, messages, corrected)[0]
+    return _rate(option, inputs, _Modes.of(inputs), sizes, messages, corrected)[0]
 
 
 def practical_step_sizes(
     option: str,
-    setting: Setting,
+    inputs: TheoryInputs,
     messages: str = "independent",
     corrected: bool = False,
     given: Mapping[str, float] | None = None,
     refine: bool = True,
-) -> Promise:
+) -> Prediction:
     """Return the step sizes with the smallest mean square rate: the best of a coarse grid, then downhill from it.
 
     Step sizes that are `given` stay as they are. Without `refine` the best of the coarse grid will do.
@@ -95,35 +95,35 @@ def practical_step_sizes(
     from scipy.optimize import minimize
 
     check_name("option", option, ("A", "B", "C", "D"))
-    check_positive("the smoothness L", setting.smoothness)
-    if option == "A" and setting.convexity <= 0:
+    check_positive("the smoothness L", inputs.smoothness)
+    if option == "A" and inputs.convexity <= 0:
         raise InputError(
             "option A needs strongly convex losses, but μ = 0: add regularization above 0, or take option B"
         )
-    modes, given = _Modes.of(setting), given or {}
-    noisy = setting.omega > 0 or setting.fading > 0
+    modes, given = _Modes.of(inputs), given or {}
+    noisy = inputs.omega > 0 or inputs.fading > 0
 
     def sizes_at(point: np.ndarray) -> StepSizes:
         """Take the logarithms of η and of θ in their natural units, and the log-odds of α."""
-        eta = LARGEST_ETA[option] / setting.smoothness * min(1.0, math.exp(point[0]))
+        eta = LARGEST_ETA[option] / inputs.smoothness * min(1.0, math.exp(point[0]))
         eta = given.get("eta", eta)
-        unit = setting.convexity if option == "A" else 1 / eta
+        unit = inputs.convexity if option == "A" else 1 / eta
         alpha = 1 / (1 + math.exp(-point[2])) if noisy else 1.0
-        return StepSizes(math.exp(point[1]) * unit / setting.lambda_max, eta, alpha)._replace(**given)
+        return StepSizes(math.exp(point[1]) * unit / inputs.lambda_max, eta, alpha)._replace(**given)
 
     def cost(point: np.ndarray, tolerance: float = TOLERANCE) -> float:
-        if setting.fading:
-            slowest, returned = _faded(option, setting, modes, sizes_at(point), messages, corrected)
-            return 50 + slowest if slowest >= setting.fading else math.log(returned)
-        rate, mean_time = _rate(option, setting, modes, sizes_at(point), messages, corrected, tolerance)
+        if inputs.fading:
+            slowest, returned = _faded(option, inputs, modes, sizes_at(point), messages, corrected)
+            return 50 + slowest if slowest >= inputs.fading else math.log(returned)
+        rate, mean_time = _rate(option, inputs, modes, sizes_at(point), messages, corrected, tolerance)
         return 50 + rate if rate >= 1 else math.log(-1 / math.log(max(rate, 1e-12)) + EASE * mean_time)
 
-    def promise(point: np.ndarray) -> Promise:
+    def promise(point: np.ndarray) -> Prediction:
         sizes = sizes_at(point)
-        if setting.fading:
-            slowest, returned = _faded(option, setting, modes, sizes, messages, corrected)
-            return Promise(sizes, max(slowest, setting.fading), math.sqrt(returned / 12))
-        return Promise(sizes, _rate(option, setting, modes, sizes, messages, corrected)[0])
+        if inputs.fading:
+            slowest, returned = _faded(option, inputs, modes, sizes, messages, corrected)
+            return Prediction(sizes, max(slowest, inputs.fading), math.sqrt(returned / 12))
+        return Prediction(sizes, _rate(option, inputs, modes, sizes, messages, corrected)[0])
 
     etas, alphas = (1.0,) if option == "A" else ETAS, ALPHAS if noisy else ALPHAS[:1]
     axes = np.log(etas), np.log(DUALS), [math.log(alpha / (1 - alpha)) for alpha in alphas]
@@ -139,7 +139,7 @@ def practical_step_sizes(
 
 def _rate(
     option: str,
-    setting: Setting,
+    inputs: TheoryInputs,
     modes: _Modes,
     sizes: StepSizes,
     messages: str,
@@ -150,41 +150,41 @@ def _rate(
     from scipy.optimize import brentq
 
     step, seen = _recursion(option, modes, sizes, corrected)
-    own = _own(option, setting, modes, sizes, step)
+    own = _own(option, inputs, modes, sizes, step)
     slowest = float(own.max()) ** 2
     if slowest >= 1:
         return slowest, math.inf
     mean_time = float(np.mean(-0.5 / np.log(np.maximum(own, 1e-6))))
-    if setting.omega == 0:
+    if inputs.omega == 0:
         return slowest, mean_time
-    returned = _returned(step, seen, _kicks(setting, modes, sizes, messages, corrected))
-    if (most := setting.omega * returned(1.0)) >= 1:
+    returned = _returned(step, seen, _kicks(inputs, modes, sizes, messages, corrected))
+    if (most := inputs.omega * returned(1.0)) >= 1:
         return 1 + most, math.inf
 
     def excess(rate: float) -> float:
         """Above zero where less than one unit returns; nearly straight, as noise returns like 1/(rate - slowest)."""
-        return -1.0 if rate <= slowest else 1 / max(setting.omega * returned(rate), 1e-12) - 1
+        return -1.0 if rate <= slowest else 1 / max(inputs.omega * returned(rate), 1e-12) - 1
 
     return brentq(excess, slowest, 1.0, xtol=tolerance * (1 - slowest)), mean_time
 
 
 def _faded(
-    option: str, setting: Setting, modes: _Modes, sizes: StepSizes, messages: str, corrected: bool
+    option: str, inputs: TheoryInputs, modes: _Modes, sizes: StepSizes, messages: str, corrected: bool
 ) -> tuple[float, float]:
     """Return the slowest mode's own rate, and the mean square of y - h for noise of variance one that fades."""
     step, seen = _recursion(option, modes, sizes, corrected)
-    slowest = float(_own(option, setting, modes, sizes, step).max()) ** 2
-    if slowest >= setting.fading:
+    slowest = float(_own(option, inputs, modes, sizes, step).max()) ** 2
+    if slowest >= inputs.fading:
         return slowest, math.inf
-    return slowest, _returned(step, seen, _kicks(setting, modes, sizes, messages, corrected))(setting.fading)
+    return slowest, _returned(step, seen, _kicks(inputs, modes, sizes, messages, corrected))(inputs.fading)
 
 
-def _own(option: str, setting: Setting, modes: _Modes, sizes: StepSizes, step: np.ndarray) -> np.ndarray:
+def _own(option: str, inputs: TheoryInputs, modes: _Modes, sizes: StepSizes, step: np.ndarray) -> np.ndarray:
     """Return by what each mode shrinks an iteration without noise."""
     own = np.abs(np.linalg.eigvals(step[:, :2, :2])).max(axis=1)
     if option != "A":
         own = np.concatenate([own, np.abs(1 - sizes.eta * modes.curvature)])  # of the mean over all nodes
-    if setting.omega > 0 or setting.fading > 0:
+    if inputs.omega > 0 or inputs.fading > 0:
         own = np.append(own, 1 - sizes.alpha)  # the memory follows at its own pace
     return own
 
@@ -226,10 +226,10 @@ def _recursion(option: str, modes: _Modes, sizes: StepSizes, corrected: bool) ->
     return step, seen
 
 
-def _kicks(setting: Setting, modes: _Modes, sizes: StepSizes, messages: str, corrected: bool) -> np.ndarray:
+def _kicks(inputs: TheoryInputs, modes: _Modes, sizes: StepSizes, messages: str, corrected: bool) -> np.ndarray:
     """Return what a unit of each independent noise does to (x, z, h): [modes, noises, 3]."""
     shared = messages == "broadcast"
-    strength = modes.eigenvalue if shared else np.sqrt(2 * setting.max_weight * modes.eigenvalue)
+    strength = modes.eigenvalue if shared else np.sqrt(2 * inputs.max_weight * modes.eigenvalue)
     dual = np.zeros((len(strength), 3))
     dual[:, 1] = -sizes.theta * strength
     dual[:, 0] = sizes.eta * dual[:, 1] if corrected else 0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from lessbits.errors import InputError, check_name, check_positive
 
 
-class Setting(NamedTuple):
+class TheoryInputs(NamedTuple):
     """What the theorems depend on."""
 
     smoothness: float  # L
@@ -63,123 +63,123 @@ class LyapunovWeights(NamedTuple):
     anchor: float
 
 
-def _check(option: str, setting: Setting) -> None:
+def _check(option: str, inputs: TheoryInputs) -> None:
     check_name("option", option, ("A", "B", "C", "D"))
-    if setting.convexity <= 0:
+    if inputs.convexity <= 0:
         raise InputError(
-            f"theory's step sizes need strong convexity, but μ = {setting.convexity:g}: "
+            f"theory's step sizes need strong convexity, but μ = {inputs.convexity:g}: "
             "add regularization above 0, take practical step sizes, or give theta and eta"
         )
-    check_positive("the smoothness L", setting.smoothness)
+    check_positive("the smoothness L", inputs.smoothness)
 
 
-def step_sizes(option: str, setting: Setting, target: float | None = None) -> StepSizes:
+def step_sizes(option: str, inputs: TheoryInputs, target: float | None = None) -> StepSizes:
     """Theorems A to D (equations 36, 41, 47, 56); option C takes η of Corollary C (50) if a target ε is given.
 
-    >>> consensus_on_a_ring = Setting(1, 1, lambda_max=4 / 3, lambda_min=0.0013, max_weight=1 / 3, omega=0)
+    >>> consensus_on_a_ring = TheoryInputs(1, 1, lambda_max=4 / 3, lambda_min=0.0013, max_weight=1 / 3, omega=0)
     >>> round(step_sizes("A", consensus_on_a_ring).theta, 4)
     0.75
     """
-    _check(option, setting)
-    alpha = 1 / (1 + setting.omega)
-    theta = setting.convexity / ((1 if option == "A" else 2) * setting.spread)
+    _check(option, inputs)
+    alpha = 1 / (1 + inputs.omega)
+    theta = inputs.convexity / ((1 if option == "A" else 2) * inputs.spread)
     if option == "C":
-        return StepSizes(theta, stochastic_eta(setting, target), alpha)
-    return StepSizes(theta, 1 / ((6 if option == "D" else 1) * setting.smoothness), alpha)
+        return StepSizes(theta, stochastic_eta(inputs, target), alpha)
+    return StepSizes(theta, 1 / ((6 if option == "D" else 1) * inputs.smoothness), alpha)
 
 
-def stochastic_eta(setting: Setting, target: float | None) -> float:
+def stochastic_eta(inputs: TheoryInputs, target: float | None) -> float:
     """Equation 50: η for which option C reaches E‖x̂ - x*‖² ≤ ε; 1/(2L) without a target."""
-    largest = 1 / (2 * setting.smoothness)
-    if target is None or setting.noise == 0:
+    largest = 1 / (2 * inputs.smoothness)
+    if target is None or inputs.noise == 0:
         return largest
     check_positive("the target error", target)
-    deviation = math.sqrt(setting.noise)
+    deviation = math.sqrt(inputs.noise)
     return min(
         largest,
-        math.sqrt(target) / (4 * deviation * math.sqrt(setting.omega + 1)),
-        target * setting.convexity * setting.lambda_min / (16 * setting.noise * setting.spread),
+        math.sqrt(target) / (4 * deviation * math.sqrt(inputs.omega + 1)),
+        target * inputs.convexity * inputs.lambda_min / (16 * inputs.noise * inputs.spread),
     )
 
 
-def rate(option: str, setting: Setting, eta: float | None = None) -> float:
+def rate(option: str, inputs: TheoryInputs, eta: float | None = None) -> float:
     """ρ_A … ρ_D: at theory's step sizes the Lyapunov function shrinks by 1 - rate an iteration, in expectation.
 
     `eta` is option C's step size, 1/(2L) if not given. Noise that fades by itself leaves no faster rate than its own.
     """
-    _check(option, setting)
-    condition = setting.spread / (setting.convexity * setting.lambda_min)
-    terms = [2 * (setting.omega + 1)]
+    _check(option, inputs)
+    condition = inputs.spread / (inputs.convexity * inputs.lambda_min)
+    terms = [2 * (inputs.omega + 1)]
     if option == "C":
-        terms.append(2 * condition / (stochastic_eta(setting, None) if eta is None else eta))
+        terms.append(2 * condition / (stochastic_eta(inputs, None) if eta is None else eta))
     else:
-        terms.append({"A": 1, "B": 2, "D": 12}[option] * setting.smoothness * condition)
+        terms.append({"A": 1, "B": 2, "D": 12}[option] * inputs.smoothness * condition)
     if option == "D":
-        terms.append(2 * setting.samples)
-    if setting.fading:
-        terms.append(1 / (1 - setting.fading))
+        terms.append(2 * inputs.samples)
+    if inputs.fading:
+        terms.append(1 / (1 - inputs.fading))
     return 1 / max(terms)
 
 
-def noise_floor(setting: Setting, eta: float) -> float:
+def noise_floor(inputs: TheoryInputs, eta: float) -> float:
     """4η²σ²/ρ_C: the squared error at which option C stops, at most (proof of Corollary C)."""
-    return 4 * eta**2 * setting.noise / rate("C", setting, eta)
+    return 4 * eta**2 * inputs.noise / rate("C", inputs, eta)
 
 
-def iterations(option: str, setting: Setting, target: float, start: float) -> int:
+def iterations(option: str, inputs: TheoryInputs, target: float, start: float) -> int:
     """Iterations after which (1/n) E‖X - X*‖² ≤ ε is proven, from Ψ⁰ = `start` divided by n (51 for option C).
 
     Options B and D: ‖X - X*‖² ≤ Ψ·η/(θ(1 - ημ/2)). Option A bounds x⁺ by the dual: μ²‖X⁺ - X*‖² ≤ ‖Z - Z*‖² ≤ λ_max Ψ.
     """
     check_positive("the target error", target)
-    sizes = step_sizes(option, setting, target if option == "C" else None)
+    sizes = step_sizes(option, inputs, target if option == "C" else None)
     if option == "A":
-        factor = setting.lambda_max / setting.convexity**2
+        factor = inputs.lambda_max / inputs.convexity**2
     elif option == "C":
         factor = 4 * sizes.eta / sizes.theta  # half of ε is left to the noise
     else:
-        factor = sizes.eta / (sizes.theta * (1 - sizes.eta * setting.convexity / 2))
-    speed = rate(option, setting, sizes.eta)
+        factor = sizes.eta / (sizes.theta * (1 - sizes.eta * inputs.convexity / 2))
+    speed = rate(option, inputs, sizes.eta)
     shrinking = math.ceil(math.log(max(factor * start / target, 1)) / speed)
     return shrinking + 1 if option == "A" else shrinking  # option A's x comes from the z of the iteration before
 
 
-def lyapunov_coefficients(option: str, setting: Setting, sizes: StepSizes) -> LyapunovWeights:
+def lyapunov_coefficients(option: str, inputs: TheoryInputs, sizes: StepSizes) -> LyapunovWeights:
     """The weights of Ψ_A … Ψ_D."""
     check_name("option", option, ("A", "B", "C", "D"))
-    iterate = 0.0 if option == "A" else (1 - sizes.eta * setting.convexity / 2) * sizes.theta / sizes.eta
-    memory = 8 * sizes.theta**2 * setting.omega * setting.max_weight / sizes.alpha
-    anchor = 8 * setting.smoothness * sizes.eta * sizes.theta if option == "D" else 0.0
+    iterate = 0.0 if option == "A" else (1 - sizes.eta * inputs.convexity / 2) * sizes.theta / sizes.eta
+    memory = 8 * sizes.theta**2 * inputs.omega * inputs.max_weight / sizes.alpha
+    anchor = 8 * inputs.smoothness * sizes.eta * sizes.theta if option == "D" else 0.0
     return LyapunovWeights(iterate, memory, anchor)
 
 
-def free_omega(setting: Setting) -> float:
+def free_omega(inputs: TheoryInputs) -> float:
     """Equation 11: up to ω = min(ρ/ρ_∞, κρ) compression costs no more iterations, up to a constant."""
-    return min(setting.rho / setting.rho_inf, setting.condition_number * setting.rho)
+    return min(inputs.rho / inputs.rho_inf, inputs.condition_number * inputs.rho)
 
 
-def noise_inflation(setting: Setting, messages: str = "independent") -> float:
+def noise_inflation(inputs: TheoryInputs, messages: str = "independent") -> float:
     """How many times smaller tuned θ is at η = 1/L, and more iterations are needed, than without quantization.
 
     Noise acts like a larger λ_max: by 3ω max w_ij if it is independent on each link, by 3ωλ_max if a node's neighbours
     share it. Tuned step sizes on ring and star fit 2.4 to 2.9 in place of 3.
     """
-    weight = setting.lambda_max if messages == "broadcast" else setting.max_weight
-    return 1 + 3 * setting.omega * weight / setting.lambda_max
+    weight = inputs.lambda_max if messages == "broadcast" else inputs.max_weight
+    return 1 + 3 * inputs.omega * weight / inputs.lambda_max
 
 
-def corrected_step_sizes(setting: Setting) -> StepSizes:
+def corrected_step_sizes(inputs: TheoryInputs) -> StepSizes:
     """Theorem 1 of LEAD, for the corrected method with θ = γ/(2η).
 
     Proven for broadcast messages, whose noise is at most ωλ_max in the proof; that of independent and edge messages is
     at most ω times the largest weighted degree, which is no larger.
     """
-    _check("B", setting)
-    eta = 2 / (setting.convexity + setting.smoothness)
-    if setting.omega == 0:
-        return StepSizes(min(1.0, 2 / setting.lambda_max) / (2 * eta), eta, 1.0)
-    bend = setting.convexity * eta * (2 - setting.convexity * eta)
-    noise, largest = setting.omega, setting.lambda_max
+    _check("B", inputs)
+    eta = 2 / (inputs.convexity + inputs.smoothness)
+    if inputs.omega == 0:
+        return StepSizes(min(1.0, 2 / inputs.lambda_max) / (2 * eta), eta, 1.0)
+    bend = inputs.convexity * eta * (2 - inputs.convexity * eta)
+    noise, largest = inputs.omega, inputs.lambda_max
     gamma = 0.5 * min(2 / ((3 * noise + 1) * largest), 2 * bend / ((2 - bend) * noise * largest))
     reach = noise * largest * gamma
     alpha = (reach + 2) / (4 * (1 + noise)) * min((2 - largest * gamma) / (4 - largest * gamma), bend)

@@ -21,7 +21,7 @@ from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Exact, Fading, Quantizer, make_quantizer
-from lessbits.tuning.stepsizes import make_method, promised
+from lessbits.tuning.stepsizes import make_method, predict_step_sizes
 
 SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
 PACES = (0.9, 0.75, 0.6)  # of fading, as shares of the logarithm of what exact messages shrink by
@@ -82,7 +82,7 @@ def ill_conditioned(problem: Problem) -> bool:
     return problem.smoothness > ILL_CONDITIONED * problem.convexity
 
 
-class Expected(NamedTuple):
+class Estimate(NamedTuple):
     """What a choice is expected to need."""
 
     choice: Choice
@@ -110,7 +110,7 @@ def dithers(dim: int) -> list[str]:
     return [f"subtractive:{s}" if math.sqrt(dim) / s <= 3 else f"dither:{s}" for s in levels]
 
 
-def expect(problem: Problem, network: Network, reduction: float, choices: Iterable[Choice]) -> list[Expected]:
+def estimate_bits(problem: Problem, network: Network, reduction: float, choices: Iterable[Choice]) -> list[Estimate]:
     """Return what choices of primal-dual may need to divide the squared error by `reduction`, best first."""
     lengths: dict[tuple[str, float], float] = {}
     found = []
@@ -120,7 +120,7 @@ def expect(problem: Problem, network: Network, reduction: float, choices: Iterab
             raise InputError(f"primal-dual was given {quantizer.name}, which is biased: choose one such as dit-4")
         messages = choice.messages or "independent"
         fading = quantizer if isinstance(quantizer, Fading) else None
-        promise = promised(
+        promise = predict_step_sizes(
             problem,
             network,
             quantizer,
@@ -137,7 +137,7 @@ def expect(problem: Problem, network: Network, reduction: float, choices: Iterab
             lengths[key] = message_bits(choice.quantizer, problem.dim, deviation)
         iterations = promise.iterations(reduction)
         copies = 2 if messages == "independent" and not quantizer.lossless else 1
-        found.append(Expected(choice, iterations, copies * lengths[key] * iterations))
+        found.append(Estimate(choice, iterations, copies * lengths[key] * iterations))
     return sorted(found, key=lambda each: each.bits)
 
 
@@ -175,7 +175,7 @@ def fading_choices(
         return []
     found = []
     for variant in _variants(messages, corrected):
-        exact = promised(problem, network, Exact(), option, variant[0], batch_size, variant[1])
+        exact = predict_step_sizes(problem, network, Exact(), option, variant[0], batch_size, variant[1])
         for pace in PACES if exact.rate < 1 else ():
             factor = max(exact.rate ** (pace / 2), 0.5)
             if factor < 0.99999:

@@ -20,7 +20,7 @@ from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.tuning import lattice
-from lessbits.tuning.estimates import Choice, dithers, expect, fading_choices, gossip_choices, ill_conditioned
+from lessbits.tuning.estimates import Choice, dithers, estimate_bits, fading_choices, gossip_choices, ill_conditioned
 
 METHODS = ("tree", "primal-dual")
 FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
@@ -34,7 +34,7 @@ MOST_ITERATIONS = 10_000
 
 
 @dataclass(frozen=True)
-class Tried:
+class Attempt:
     """What a choice needed, one outcome a seed."""
 
     choice: Choice
@@ -69,7 +69,7 @@ class Tried:
 
 
 @dataclass
-class Fewest:
+class FewestBits:
     """A search for the fewest bits to a target."""
 
     problem: Problem
@@ -82,7 +82,7 @@ class Fewest:
     option: str = "B"
     batch_size: int = 1
     refused: list[InputError] = field(default_factory=list)
-    tried: dict[tuple[Any, ...], Tried] = field(default_factory=dict)
+    tried: dict[tuple[Any, ...], Attempt] = field(default_factory=dict)
 
     def search(
         self,
@@ -90,7 +90,7 @@ class Fewest:
         quantizer: str | None = None,
         messages: str | None = None,
         corrected: bool = False,
-    ) -> list[Tried]:
+    ) -> list[Attempt]:
         """Expect, run and refine; return all that was run, best first. What is given is kept."""
         if messages is not None or corrected or self.option == "A":
             methods = methods or ("primal-dual",)  # others have no such choice
@@ -116,7 +116,7 @@ class Fewest:
             kinds.append(fading_choices(self.problem, self.network, *given))
         self._say(f"primal-dual: what {sum(map(len, kinds))} choices of quantizer and messages may need")
         for choices in filter(None, kinds):
-            hopeful = [each.choice for each in expect(self.problem, self.network, 1e6, choices)[:RUN]]
+            hopeful = [each.choice for each in estimate_bits(self.problem, self.network, 1e6, choices)[:RUN]]
             self._say(f"primal-dual: {len(hopeful)} runs with practical step sizes")
             best = min((self.run(choice) for choice in hopeful), key=lambda each: each.rank)
             near = [] if quantizer else _neighbours(best.choice)
@@ -153,7 +153,7 @@ class Fewest:
     def _choice(self, method: str, quantizer: str) -> Choice:
         return Choice(method, quantizer, option=self.option, batch_size=self.batch_size)
 
-    def run(self, choice: Choice) -> Tried:
+    def run(self, choice: Choice) -> Attempt:
         """Run a choice with practical step sizes."""
         try:
             method: Any = choice.make(self.problem, self.network)
@@ -161,13 +161,13 @@ class Fewest:
             return self._sweep(choice, method, [sizes])[0]
         except InputError as error:  # no stable step sizes, or a quantizer that the method cannot use
             self.refused.append(error)
-            return Tried(choice, {}, ())
+            return Attempt(choice, {}, ())
 
-    def adopt(self, choice: Choice, sizes: dict[str, float]) -> Tried:
+    def adopt(self, choice: Choice, sizes: dict[str, float]) -> Attempt:
         """Run a choice with the step sizes of another."""
         return self._sweep(choice, choice.make(self.problem, self.network, **sizes), [dict(sizes)])[0]
 
-    def refine(self, start: Tried, names: Sequence[str], far: Sequence[int] = ()) -> Tried:
+    def refine(self, start: Attempt, names: Sequence[str], far: Sequence[int] = ()) -> Attempt:
         """Try step sizes around those of a run, one name after the other, and keep the best of each.
 
         `far` are tenths of a decade to try first.
@@ -182,7 +182,7 @@ class Fewest:
                 break
         return best
 
-    def _around(self, best: Tried, name: str, offsets: Sequence[int]) -> list[Tried]:
+    def _around(self, best: Attempt, name: str, offsets: Sequence[int]) -> list[Attempt]:
         self._say(f"{best.choice.method} with {best.choice.quantizer}: {len(offsets)} values of {name}")
         grid = [_moved(best.sizes, name, offset) for offset in offsets]
         method = best.choice.make(self.problem, self.network, **best.sizes)
@@ -190,7 +190,7 @@ class Fewest:
 
     def _sweep(
         self, choice: Choice, method: Method, grid: list[dict[str, float]], enough: int | None = None
-    ) -> list[Tried]:
+    ) -> list[Attempt]:
         """Run what is not known yet, up to `enough` iterations."""
         budget = Budget(min(self.iterations, enough or self.iterations), until=self.until, goal=self.goal)
         keys = [(choice, *sorted(sizes.items())) for sizes in grid]
@@ -200,7 +200,7 @@ class Fewest:
             for seed in self.seeds
         ]
         for sizes, *by_seed in zip(missing, *outcomes, strict=True):
-            self.tried[choice, *sorted(sizes.items())] = Tried(choice, sizes, tuple(by_seed))
+            self.tried[choice, *sorted(sizes.items())] = Attempt(choice, sizes, tuple(by_seed))
         return [self.tried[key] for key in keys]
 
     def _say(self, text: str) -> None:

@@ -10,10 +10,10 @@ from lessbits.methods.base import Method
 GROWTH = 3  # values added beyond an edge at a time
 AROUND = 4  # values on each side of a method's own step size, where no grid is given
 
-Grid = Mapping[str, Sequence[float] | None]
+GridSpec = Mapping[str, Sequence[float] | None]
 
 
-def make_axes(method: Method, grid: Grid, per_decade: int) -> dict[str, list[float]]:
+def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list[float]]:
     """Return the values of each axis, in order."""
     if per_decade < 1:
         raise InputError(f"per_decade is {per_decade}, but a grid has at least one value a decade")

@@ -16,7 +16,7 @@ from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
-from lessbits.tuning.grid import Grid, extended, make_axes
+from lessbits.tuning.grid import GridSpec, extended, make_axes
 from lessbits.tuning.records import Records
 
 AIMS = ("iterations", "bits", "value")
@@ -88,7 +88,7 @@ def tune(
     problem: Problem,
     network: Network,
     method: Method,
-    grid: Grid | None = None,
+    grid: GridSpec | None = None,
     *,
     aim: str | None = None,
     until: float | None = None,

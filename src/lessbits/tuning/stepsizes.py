@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError, check_name
@@ -17,8 +17,8 @@ from lessbits.methods.primal_dual import OPTIONS, PrimalDual
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Exact, Quantizer, make_quantizer
-from lessbits.theory.mean_square import NOISE_MARGIN, Promise, practical_step_sizes
-from lessbits.theory.theorems import Setting, corrected_step_sizes, step_sizes
+from lessbits.theory.mean_square import NOISE_MARGIN, Prediction, practical_step_sizes
+from lessbits.theory.theorems import TheoryInputs, corrected_step_sizes, step_sizes
 
 TRIAL_ITERATIONS = 1000
 MOST_TRIALS = 12
@@ -147,17 +147,19 @@ def primal_dual(
     if not isinstance(quantizer, Quantizer):
         return make(theta=1.0, eta=1.0, alpha=1.0)  # raises: biased
     if stepsizes == "theory":
-        setting = theory_setting(problem, network, quantizer, option, messages, batch_size)
+        inputs = theory_inputs(problem, network, quantizer, option, messages, batch_size)
         # LEAD's theorem is about full gradients. Option A has no step to correct; C and D keep what is proven without.
         lead = corrected and option == "B"
-        proven = corrected_step_sizes(setting) if lead else step_sizes(option, setting, target)
+        proven = corrected_step_sizes(inputs) if lead else step_sizes(option, inputs, target)
         return make(**{**proven._asdict(), **given})
-    sizes = promised(problem, network, quantizer, option, messages, batch_size, corrected, given).sizes._asdict()
+    sizes = predict_step_sizes(
+        problem, network, quantizer, option, messages, batch_size, corrected, given
+    ).sizes._asdict()
     tried: PrimalDual = _tried(make, sizes, given, problem, network, seed)
     return tried
 
 
-def promised(
+def predict_step_sizes(
     problem: Problem,
     network: Network,
     quantizer: Quantizer,
@@ -167,23 +169,23 @@ def promised(
     corrected: bool = False,
     given: Mapping[str, float] | None = None,
     refine: bool = True,
-) -> Promise:
+) -> Prediction:
     """Return practical step sizes and their rate, for noise as Gaussian vectors have it and some to spare."""
-    setting = theory_setting(problem, network, quantizer, option, "independent", batch_size)
-    typical = setting._replace(omega=NOISE_MARGIN * quantizer.typical_omega(problem.dim))
+    inputs = theory_inputs(problem, network, quantizer, option, "independent", batch_size)
+    typical = inputs._replace(omega=NOISE_MARGIN * quantizer.typical_omega(problem.dim))
     if option != "A":  # whose dual gradients need every node's loss to be strongly convex
         typical = typical._replace(convexity=problem.typical_convexity)
     return practical_step_sizes(option, typical, messages, corrected, given, refine)
 
 
-def theory_setting(
+def theory_inputs(
     problem: Problem,
     network: Network,
     quantizer: Quantizer,
     option: str = "B",
     messages: str = "independent",
     batch_size: int = 1,
-) -> Setting:
+) -> TheoryInputs:
     """Collect what the theorems depend on.
 
     Broadcast messages share their noise: in the proof's variance bound λ_max/2 then stands in place of max w_ij. With
@@ -191,7 +193,7 @@ def theory_setting(
     """
     shared = {"broadcast": network.lambda_max / 2, "edge": float(network.weighted_degree.max()) / 2}
     stochastic = option in ("C", "D")
-    return Setting(
+    return TheoryInputs(
         smoothness=problem.sample_smoothness(batch_size) if stochastic else problem.smoothness,
         convexity=problem.convexity,
         lambda_max=network.lambda_max,
@@ -218,7 +220,9 @@ def _tried(
         # Stochastic options need a pass over the data to show what they do.
         iterations = int(min(TRIAL_ITERATIONS / method.passes(problem), 10 * TRIAL_ITERATIONS))
         # By the ranks that hold the problem, where several do.
-        run = partial(run_stepwise, transport=problem.transport) if isinstance(problem, Spread) else simulate
+        run = (
+            partial(run_stepwise, transport=problem.transport) if isinstance(problem, PartitionedProblem) else simulate
+        )
         trial = run(problem, network, method, iterations, seed=seed, record_every=max(10, iterations // 100))
         error = trial["error"]
         half = len(error) // 2

@@ -11,7 +11,7 @@ from lessbits.errors import InputError
 from lessbits.methods import Tree
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.tuning.estimates import Choice, Expected, expect, gossip_choices, ill_conditioned
+from lessbits.tuning.estimates import Choice, Estimate, estimate_bits, gossip_choices, ill_conditioned
 
 TRIAL_ROUNDS = 40  # of tree
 TRIAL_ITERATIONS = 2000  # of gossip
@@ -33,15 +33,15 @@ def fewest_expected(settings: Settings, problem: Problem, network: Network) -> d
     start = float(score(problem.start(), problem, Target.of(problem))[settings.goal])
     until = settings.until if settings.until is not None else 1e-6 * start
     trial = _Trial(problem, network, settings.goal, until)
-    gossip = expect(problem, network, max(start / until, 1.0), choices)[0]
-    expected = [trial.of(gossip.choice, gossip)]
+    gossip = estimate_bits(problem, network, max(start / until, 1.0), choices)[0]
+    estimates = [trial.of(gossip.choice, gossip)]
     if settings.messages is None and not settings.corrected and option != "A":
         if ill_conditioned(problem):
-            expected.append(trial.of(Choice("accelerated", gossip.choice.quantizer, option=option, batch_size=batch)))
-        expected.append(
+            estimates.append(trial.of(Choice("accelerated", gossip.choice.quantizer, option=option, batch_size=batch)))
+        estimates.append(
             trial.of(Choice("tree", settings.quantizer or Tree.usual_quantizer, option=option, batch_size=batch))
         )
-    found = sorted((each for each in expected if each is not None), key=lambda each: each.bits)
+    found = sorted((each for each in estimates if each is not None), key=lambda each: each.bits)
     return {
         "until": until,
         "goal": settings.goal,
@@ -59,11 +59,11 @@ def fewest_expected(settings: Settings, problem: Problem, network: Network) -> d
     }
 
 
-def _command(settings: Settings, expected: Expected, until: float) -> str:
+def _command(settings: Settings, estimate: Estimate, until: float) -> str:
     """Write the command that runs it, with iterations to spare."""
-    chosen = expected.choice.applied(settings, until=float(f"{until:.3g}"), stepsizes="practical")
-    if math.isfinite(expected.iterations) and 2 * expected.iterations > settings.iterations:
-        chosen = chosen.updated(iterations=int(float(f"{2 * expected.iterations:.1e}")))
+    chosen = estimate.choice.applied(settings, until=float(f"{until:.3g}"), stepsizes="practical")
+    if math.isfinite(estimate.iterations) and 2 * estimate.iterations > settings.iterations:
+        chosen = chosen.updated(iterations=int(float(f"{2 * estimate.iterations:.1e}")))
     return chosen.command("run")
 
 
@@ -76,7 +76,7 @@ class _Trial:
     goal: str
     until: float
 
-    def of(self, choice: Choice, otherwise: Expected | None = None) -> Expected | None:
+    def of(self, choice: Choice, otherwise: Estimate | None = None) -> Estimate | None:
         """Run a choice for a while; `otherwise` if it cannot be run, or a try would take too long."""
         try:
             method = choice.make(self.problem, self.network)
@@ -97,4 +97,4 @@ class _Trial:
             half = trace[self.goal][len(trace) // 2]
             fallen = math.log(half / value) if half > value > 0 else 0.0
             longer += math.log(value / self.until) / fallen / 2 if fallen > 0 else math.inf
-        return Expected(choice, longer * iterations, longer * bits)
+        return Estimate(choice, longer * iterations, longer * bits)

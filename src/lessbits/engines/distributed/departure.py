@@ -16,7 +16,7 @@ LOOK_EVERY = 1.0  # seconds
 TAG = 1
 
 
-class Farewell:
+class DepartureNotice:
     """Tells the neighbours when this process ends, and listens for theirs while it waits for a message.
 
     MPI would wait for ever for the message of a process that has left its loop earlier than the others, or that was
@@ -42,13 +42,13 @@ class Farewell:
         self.iteration, self.waiting = iteration + 1, False
 
     def _listen(self) -> None:
-        told = np.zeros(2, np.int64)
+        notice = np.zeros(2, np.int64)
         left: dict[int, tuple[int, int]] = {}
         while not self.ending.wait(LOOK_EVERY):
             for neighbor in self.neighbors:
                 if neighbor not in left and self.world.Iprobe(neighbor, TAG):
-                    self.world.Recv(told, neighbor, TAG)
-                    left[neighbor] = int(told[0]), int(told[1])
+                    self.world.Recv(notice, neighbor, TAG)
+                    left[neighbor] = int(notice[0]), int(notice[1])
             for neighbor, (iterations, turn) in left.items():
                 if self.waiting and self.iteration >= iterations:
                     time.sleep(turn * LOOK_EVERY)  # one of its neighbours says it for all
@@ -63,9 +63,9 @@ class Farewell:
         self.ending.set()
         self.listener.join()
         parting = [np.array([self.iteration, turn]) for turn in range(len(self.neighbors))]
-        told = [self.world.Isend(*pair, TAG) for pair in zip(parting, self.neighbors, strict=True)]
+        notice = [self.world.Isend(*pair, TAG) for pair in zip(parting, self.neighbors, strict=True)]
         everybody = self.world.Ibarrier()
         while not everybody.Test():
             time.sleep(LOOK_EVERY / 20)
-        for message in told:
+        for message in notice:
             message.Wait()

@@ -41,8 +41,8 @@ def check_alone(ranks: int | None) -> None:
 
 def become_rank() -> None:
     """Prepare this process, before anything heavy is imported: threads for its share of the cores."""
-    told = next((os.environ[name] for name in NEIGHBORS if os.environ.get(name, "").isdigit()), "1")
-    threads = str(max(1, (os.cpu_count() or 1) // max(1, int(told))))
+    local_ranks = next((os.environ[name] for name in NEIGHBORS if os.environ.get(name, "").isdigit()), "1")
+    threads = str(max(1, (os.cpu_count() or 1) // max(1, int(local_ranks))))
     # Ranks that start more threads than there are cores fight for them. NPROC is what XLA asks.
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, threads)
@@ -51,7 +51,7 @@ def become_rank() -> None:
             (Path(os.environ[JOB]) / str(os.getpid())).write_text(str(rank_number()))
 
 
-def end_together(error: InputError) -> None:
+def end_all_ranks(error: InputError) -> None:
     """Let one rank say what all of them may have to say, and end all; return if there is no MPI to do it with."""
     from lessbits.engines.distributed.mpi import MPI, MpiTransport
 

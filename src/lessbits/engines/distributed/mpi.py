@@ -17,7 +17,7 @@ from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.recording.checkpoints import Checkpoints
-from lessbits.engines.recording.progress import Wish
+from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.errors import InputError, WireError
 from lessbits.methods.base import Method, Start
@@ -109,7 +109,7 @@ class MpiTransport(Transport):
         self.world.Bcast([total, MPI.BYTE], root=self.size - 1)
         return total
 
-    def among(self, nodes: int) -> "MpiTransport | None":
+    def ranks_with_nodes(self, nodes: int) -> "MpiTransport | None":
         """Return the transport of the ranks that have nodes; None at ranks that have none."""
         if self.size <= nodes:
             return self
@@ -123,15 +123,15 @@ class MpiTransport(Transport):
         """
         if self.rank > 0:
             time.sleep(GRACE + 0.02 * self.rank)
-        told = " ".join(str(error).split())
+        text = " ".join(str(error).split())
         mistake = isinstance(error, InputError)
         shared = mistake and not isinstance(error, WireError) and self.rank == 0
         who = "" if shared else f"rank {self.rank} of {self.size}: "
         kind = "" if mistake else f"{type(error).__name__}: "
         status = 2 if shared else 1
         if isinstance(error, KeyboardInterrupt):
-            who, kind, told, status = "", "", "interrupted", 130
-        self.end(f"{details}lessbits: {who}{kind}{told}", status)
+            who, kind, text, status = "", "", "interrupted", 130
+        self.end(f"{details}lessbits: {who}{kind}{text}", status)
 
     def end(self, line: str, status: int) -> None:
         """Say why, and end all ranks."""
@@ -159,7 +159,7 @@ def run_mpi(
     record_every: int | None = None,
     start: Start | None = None,
     link_model: LinkModel | None = None,
-    progress: Wish = False,
+    progress: ProgressOption = False,
     code: str = "entropy",
     checkpoints: Checkpoints | None = None,
     communicator: Any = None,
@@ -167,11 +167,11 @@ def run_mpi(
     """Run a method as `simulate` does, on the ranks of an MPI communicator: all of them call this, and all return.
 
     Nodes are dealt to ranks in blocks. `problem` may be the whole problem, of which a rank keeps its own nodes, or one
-    that is spread already (see `Spread`). All ranks return the same trace, but for ranks that have no node, which
-    return None when the others are done. If one rank raises, all end with its message.
+    that is spread already (see `PartitionedProblem`). All ranks return the same trace, but for ranks that have no
+    node, which return None when the others are done. If one rank raises, all end with its message.
     """
-    with together(communicator) as world:
-        transport = world.among(network.nodes)
+    with all_ranks(communicator) as world:
+        transport = world.ranks_with_nodes(network.nodes)
         if transport is None:
             return None
         return run_stepwise(
@@ -193,7 +193,7 @@ def run_mpi(
 
 
 @contextmanager
-def together(communicator: Any = None) -> Iterator[MpiTransport]:
+def all_ranks(communicator: Any = None) -> Iterator[MpiTransport]:
     """Give the transport of all ranks; if one of them raises inside, all end with its message. Alone it just raises.
 
     Ranks that have nothing to do wait for the others, so that a signal to all does not end them, and so everything.

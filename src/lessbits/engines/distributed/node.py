@@ -11,9 +11,9 @@ import numpy as np
 
 from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Step, make_seed
-from lessbits.engines.distributed.departure import Farewell
+from lessbits.engines.distributed.departure import DepartureNotice
 from lessbits.engines.distributed.mpi import MpiTransport
-from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.rank import Rank
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start
@@ -23,7 +23,7 @@ from lessbits.problems.base import Problem
 
 
 @pytree
-class Given(Problem):
+class SuppliedGradient(Problem):
     """A node's gradient of this iteration, whoever found it."""
 
     vectors: jax.Array  # [nodes here, dim]
@@ -32,7 +32,7 @@ class Given(Problem):
     endless = True
 
     @classmethod
-    def zeros(cls, dim: int) -> "Given":
+    def zeros(cls, dim: int) -> "SuppliedGradient":
         """Start from nothing."""
         return cls(jnp.zeros((1, dim)), jnp.ones(1, jnp.int32))
 
@@ -82,7 +82,7 @@ class Node:
         """Take the same network, method, dimension and seed in every process; `start` is this node's x⁰, or zero."""
         transport = MpiTransport(communicator)
         if transport.size > 1:
-            _end_together(transport)
+            _end_all_ranks(transport)
         if not isinstance(method, Method):
             raise InputError(f"the method is {method!r}, but it must be one that PrimalDual.make or make_method made")
         if transport.size != network.nodes:
@@ -93,10 +93,12 @@ class Node:
         self.number, self.dim, self.iteration = transport.rank, dim, 0
         check_one_gradient(method, network, dim)
         own = np.zeros(dim) if start is None else self._check(start, "the start")
-        self._rank = Rank(Spread(Given.zeros(dim), transport), network, method, seed, code, transport)
+        self._rank = Rank(
+            PartitionedProblem(SuppliedGradient.zeros(dim), transport), network, method, seed, code, transport
+        )
         method.check(self._rank.problem, network)
         self._rank.begin(Start(x=transport.all_gather(own[None])))
-        self._farewell = Farewell(transport, self._rank.wire.ranks)
+        self._departure = DepartureNotice(transport, self._rank.wire.ranks)
 
     @property
     def x(self) -> np.ndarray:
@@ -112,8 +114,10 @@ class Node:
         """Take the gradient at x, exchange messages with the neighbours, and return the new x."""
         rank = self._rank
         vector = self._check(gradient, "the gradient")
-        rank.give(Given(jnp.asarray(vector[None], jnp.result_type(float)), jnp.ones(1, jnp.int32)))
-        with self._farewell.expecting(self.iteration):
+        rank.replace_problem(
+            SuppliedGradient(jnp.asarray(vector[None], jnp.result_type(float)), jnp.ones(1, jnp.int32))
+        )
+        with self._departure.expecting(self.iteration):
             rank.iterate(self.iteration)
         if rank.diverged:
             raise InputError(
@@ -134,7 +138,7 @@ class Node:
         return array
 
 
-class _Probe(Given):
+class _Probe(SuppliedGradient):
     """Notes where gradients are asked for."""
 
     asked: list[Any]
@@ -146,7 +150,7 @@ class _Probe(Given):
 
 def check_one_gradient(method: Method, network: Network, dim: int) -> None:
     """Refuse a method unless it asks for one gradient in each iteration, at the x that it has."""
-    given = Given.zeros(dim)
+    given = SuppliedGradient.zeros(dim)
     probe = _Probe(given.vectors, given.counts)
     asked: list[Any] = []
     probe.__dict__["asked"] = asked
@@ -180,7 +184,7 @@ def _option(method: Method) -> str:
     return f" with option {option}" if option else ""
 
 
-def _end_together(transport: MpiTransport) -> None:
+def _end_all_ranks(transport: MpiTransport) -> None:
     """See to it that an error that nobody catches ends all processes, and is printed once."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

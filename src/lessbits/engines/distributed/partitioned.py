@@ -12,7 +12,7 @@ from lessbits.engines.scoring import Target, at_solution, make_target
 from lessbits.problems.base import Problem, batch_smoothness
 
 
-class agreed:  # noqa: N801 (used as a decorator)
+class shared_property:  # noqa: N801 (used as a decorator)
     """A property that is found once, together with the other ranks.
 
     Not `cached_property`, which in Python 3.11 holds a lock while it waits for the others.
@@ -28,7 +28,7 @@ class agreed:  # noqa: N801 (used as a decorator)
         return instance.__dict__.setdefault(self.find.__name__, self.find(instance))
 
 
-class Spread(Problem):
+class PartitionedProblem(Problem):
     """All that engines and theory ask of a whole problem, while `here` holds this rank's nodes alone.
 
     What is asked first is found by all ranks together, so all of them must ask in the same order.
@@ -39,11 +39,13 @@ class Spread(Problem):
         self.endless, self.averages = here.endless, here.averages  # type: ignore[misc]
 
     @classmethod
-    def of(cls, problem: "Problem | Spread", nodes: np.ndarray, transport: Transport) -> "Spread":
+    def of(
+        cls, problem: "Problem | PartitionedProblem", nodes: np.ndarray, transport: Transport
+    ) -> "PartitionedProblem":
         """Keep the given nodes of a whole problem; one that is spread already stays as it is."""
-        return problem if isinstance(problem, Spread) else cls(problem.restrict(nodes), transport)
+        return problem if isinstance(problem, PartitionedProblem) else cls(problem.restrict(nodes), transport)
 
-    @agreed
+    @shared_property
     def counts(self) -> jax.Array:
         """Of all nodes."""
         return jnp.asarray(self.transport.all_gather(np.asarray(self.here.counts)))
@@ -56,24 +58,24 @@ class Spread(Problem):
     def _extreme(self, value: float, pick: Any) -> float:
         return float(pick(self.transport.all_gather(np.array([value]))))
 
-    @agreed
+    @shared_property
     def smoothness(self) -> float:
         """The largest of all ranks."""
         return self._extreme(self._known.smoothness, np.max)
 
-    @agreed
+    @shared_property
     def convexity(self) -> float:
         """The smallest of all ranks."""
         return self._extreme(self._known.convexity, np.min)
 
-    @agreed
+    @shared_property
     def typical_convexity(self) -> float:
         """As if all nodes were here."""
         # All ranks' smallest μ first: then all of them answer alike.
         flat = self.convexity <= 0 or self.here.nearly_flat
         return self.here.mean_curvature(self.solution, self.transport) if flat else self.convexity
 
-    @agreed
+    @shared_property
     def _single(self) -> float:
         return self._extreme(self._known.sample_smoothness(1), np.max)
 
@@ -81,7 +83,7 @@ class Spread(Problem):
         """From the largest of all ranks."""
         return self._single if batch_size == 1 else batch_smoothness(self.smoothness, self._single, batch_size)
 
-    @agreed
+    @shared_property
     def _known(self) -> Problem:
         """The nodes here, which may need the solution of the whole to tell their constants."""
         if self.here.local_constants:
@@ -89,7 +91,7 @@ class Spread(Problem):
         self.here.__dict__["solution"] = self.solution
         return self.here
 
-    @agreed
+    @shared_property
     def solution(self) -> np.ndarray:
         """Found together."""
         return self.here.solve(self.transport)

@@ -15,7 +15,7 @@ from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Step, make_seed, message_draws
 from lessbits.codecs import make_codecs
 from lessbits.codecs.base import Codec
-from lessbits.engines.distributed.partitioned import Spread
+from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.transport import Transport, held_nodes
 from lessbits.engines.distributed.wire import Carried, Wire
 from lessbits.engines.scoring import METRICS, Target, join_scores, mean_point
@@ -29,7 +29,7 @@ HUGE = 1e12  # where only a run that diverges gets to
 
 
 @pytree
-class Seat:
+class RankProgram:
     """Everything that stays fixed at a rank during a run, as arguments of its compiled functions."""
 
     problem: Problem
@@ -46,28 +46,28 @@ class Shapes(NamedTuple):
     cost more than small problems compute.
     """
 
-    seat: Any
+    program: Any
     codecs: tuple[Codec, ...]
 
 
 @partial(jax.jit, static_argnames=("shapes",))
 def _send(shapes: Shapes, leaves: list[jax.Array], state: State, iteration: jax.Array) -> Any:
-    seat = jax.tree.unflatten(shapes.seat, leaves)
-    state, outbox, work, keys = _send_outbox(shapes, seat, state, iteration)
+    program = jax.tree.unflatten(shapes.program, leaves)
+    state, outbox, work, keys = _send_outbox(shapes, program, state, iteration)
     return state, jax.tree.leaves(outbox), work, jax.tree.leaves(keys), jnp.isfinite(state.x).all(axis=-1)
 
 
-def _send_outbox(shapes: Shapes, seat: Seat, state: State, iteration: jax.Array) -> Any:
-    step = Step(seat.seed, iteration)
-    state, outbox, work = seat.method.send(step, state, seat.problem, seat.local)
-    keys = [_keys(seat, step, codec, message) for codec, message in zip(shapes.codecs, outbox, strict=True)]
+def _send_outbox(shapes: Shapes, program: RankProgram, state: State, iteration: jax.Array) -> Any:
+    step = Step(program.seed, iteration)
+    state, outbox, work = program.method.send(step, state, program.problem, program.local)
+    keys = [_keys(program, step, codec, message) for codec, message in zip(shapes.codecs, outbox, strict=True)]
     return state, outbox, work.sum(dtype=jnp.int32), keys
 
 
-def _keys(seat: Seat, step: Step, codec: Codec, message: Message) -> tuple[Any, Any]:
+def _keys(program: RankProgram, step: Step, codec: Codec, message: Message) -> tuple[Any, Any]:
     """Draw what both ends rebuild, for the rows that are sent and for the links that are heard from."""
-    local = seat.local
-    sent, heard = (local.links, seat.back) if message.per_link else (local.nodes, local.neighbor)
+    local = program.local
+    sent, heard = (local.links, program.back) if message.per_link else (local.nodes, local.neighbor)
     return (
         codec.keys(message_draws(step, sent, message.per_link)),
         codec.keys(message_draws(step, heard, message.per_link)),
@@ -78,25 +78,25 @@ def _keys(seat: Seat, step: Step, codec: Codec, message: Message) -> tuple[Any, 
 def _receive(
     shapes: Shapes, leaves: list[jax.Array], state: State, iteration: jax.Array, outbox: list[Any], inbox: list[Any]
 ) -> State:
-    seat = jax.tree.unflatten(shapes.seat, leaves)
+    program = jax.tree.unflatten(shapes.program, leaves)
     # What an outbox is made of is found again by tracing `send`, of which nothing is left in the program.
-    _, example, _, _ = jax.eval_shape(partial(_send_outbox, shapes), seat, state, iteration)
+    _, example, _, _ = jax.eval_shape(partial(_send_outbox, shapes), program, state, iteration)
     sent = jax.tree.unflatten(jax.tree.structure(example), outbox)
     received = tuple(
         Message(message.payload, per_link=True, active=message.awaited)
         for message in jax.tree.unflatten(jax.tree.structure(example), inbox)
     )
-    return seat.method.receive(Step(seat.seed, iteration), state, sent, received, seat.local)
+    return program.method.receive(Step(program.seed, iteration), state, sent, received, program.local)
 
 
 @jax.jit
-def _begin(seat: Seat, start: Start) -> State:
-    return seat.method.init(seat.problem, seat.local, start)
+def _begin(program: RankProgram, start: Start) -> State:
+    return program.method.init(program.problem, program.local, start)
 
 
 @jax.jit
-def _losses(seat: Seat, mean: jax.Array) -> jax.Array:
-    local = seat.problem
+def _losses(program: RankProgram, mean: jax.Array) -> jax.Array:
+    local = program.problem
     return local.losses(jnp.broadcast_to(mean, (local.nodes, local.dim)))
 
 
@@ -104,7 +104,7 @@ _mean_point, _join_scores = jax.jit(mean_point), jax.jit(join_scores)
 
 
 @dataclass
-class Tally:
+class RankTally:
     """What happened at this rank since the last record."""
 
     kinds: int  # messages of an outbox
@@ -150,32 +150,32 @@ class Rank:
         held = held_nodes(network.nodes, transport.size)
         nodes = held[transport.rank]
         self.transport, self.method, self.network, self.nodes = transport, method, network, nodes
-        self.problem = Spread.of(problem, nodes, transport)
+        self.problem = PartitionedProblem.of(problem, nodes, transport)
         self.codecs = make_codecs(method.compressors, problem.dim, code)
-        self.run = agree(network, method, self.codecs, seed, transport, terms)
+        self.run = agree_on_run(network, method, self.codecs, seed, transport, terms)
         self.wire = Wire(network, held, self.codecs, transport, self.run)
         local = LocalNetwork.of(network, nodes)
-        self.seat = Seat(
+        self.program = RankProgram(
             method.prepare(self.problem.here),
-            method.seated(nodes),
+            method.for_nodes(nodes),
             local,
             jnp.asarray(self.wire.back, jnp.int32),
             make_seed(seed),
         )
         self.state: State = None
         self.diverged = False
-        self.give(self.seat.problem)
+        self.replace_problem(self.program.problem)
         self.clear()
 
     def clear(self) -> None:
         """Start a new tally."""
-        self.tally = Tally(len(self.codecs))
+        self.tally = RankTally(len(self.codecs))
 
     def begin(self, start: Start) -> None:
         """Take the state before the first iteration."""
-        self.state = _begin(self.seat, start)
+        self.state = _begin(self.program, start)
         number = np.int32(0)
-        _, outbox, _, keys = jax.eval_shape(partial(_send_outbox, self.shapes), self.seat, self.state, number)
+        _, outbox, _, keys = jax.eval_shape(partial(_send_outbox, self.shapes), self.program, self.state, number)
         self.outbox_shape, self.keys_shape = jax.tree.structure(outbox), jax.tree.structure(keys)
         self._warm_up(number)
 
@@ -186,10 +186,10 @@ class Rank:
         inbox = jax.tree.leaves([self.wire.nothing(message) for message in sent])
         _receive(self.shapes, self.leaves, state, number, jax.tree.leaves(sent), inbox).x.block_until_ready()
 
-    def give(self, problem: Problem) -> None:
+    def replace_problem(self, problem: Problem) -> None:
         """Take another problem of the same shape for the nodes here."""
-        self.seat = replace(self.seat, problem=problem)
-        self.leaves, shape = jax.tree.flatten(self.seat)
+        self.program = replace(self.program, problem=problem)
+        self.leaves, shape = jax.tree.flatten(self.program)
         self.shapes = Shapes(shape, self.codecs)
 
     def iterate(self, iteration: int) -> None:
@@ -227,7 +227,7 @@ class Rank:
         x = np.asarray(self.state.x)
         everything = self.transport.gather(np.full_like(x, np.nan) if self.diverged else x)
         mean = self.transport.broadcast(None if everything is None else np.asarray(_mean_point(everything)))
-        losses = self.transport.gather(np.asarray(_losses(self.seat, mean)))
+        losses = self.transport.gather(np.asarray(_losses(self.program, mean)))
         if everything is None:
             values = None
         else:
@@ -236,7 +236,7 @@ class Rank:
         return dict(zip(METRICS, self.transport.broadcast(values).tolist(), strict=True)), everything
 
 
-def agree(
+def agree_on_run(
     network: Network, method: Method, codecs: Sequence[Codec], seed: int, transport: Transport, terms: tuple[Any, ...]
 ) -> int:
     """Return 32 bits that stand for the run, or say which ranks are set up for another one.

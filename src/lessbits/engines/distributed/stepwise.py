@@ -10,8 +10,8 @@ from lessbits.engines.checks import check_goal, check_run, check_start
 from lessbits.engines.distributed.rank import Rank
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.interrupts import Interrupted, Interrupts
-from lessbits.engines.recording.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
-from lessbits.engines.recording.progress import Progress, Wish
+from lessbits.engines.recording.checkpoints import Checkpoint, Checkpoints, name_leaves, put_leaves, run_identity
+from lessbits.engines.recording.progress import Progress, ProgressOption
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.stopping import ceiling_of, finish
@@ -34,7 +34,7 @@ def run_stepwise(
     record_every: int | None = None,
     start: Start | None = None,
     link_model: LinkModel | None = None,
-    progress: Wish = False,
+    progress: ProgressOption = False,
     code: str = "entropy",
     checkpoints: Checkpoints | None = None,
 ) -> Trace:
@@ -106,7 +106,7 @@ class _Run:
         self.stop = self._ends(first)
         if self.checkpoints is not None:
             gather = self.transport.all_gather
-            self.marks = run_marks(
+            self.marks = run_identity(
                 problem.here, gather, rank.network, rank.method, self.seed, self.record_every, rank.codecs
             )
             self._restore(self.transport.at_first(partial(self.checkpoints.read, self.marks)))
@@ -180,9 +180,9 @@ class _Run:
             if rows is not None:
                 state[name] = rows
         if self.transport.rank == 0:
-            self.checkpoints.write(Saved(self.iteration, state, self.recorder.saved(), since, self.marks))
+            self.checkpoints.write(Checkpoint(self.iteration, state, self.recorder.saved(), since, self.marks))
 
-    def _restore(self, saved: Saved | None) -> None:
+    def _restore(self, saved: Checkpoint | None) -> None:
         """Take this rank's part of what rank 0 read."""
         transport, rank = self.transport, self.rank
         if not transport.any(saved is not None):
@@ -212,5 +212,5 @@ class _Run:
         self.x = transport.gather(np.asarray(rank.state.x))
 
 
-def _listed(saved: Saved | None, group: str) -> str | None:
+def _listed(saved: Checkpoint | None, group: str) -> str | None:
     return None if saved is None else " ".join(getattr(saved, group))

@@ -78,7 +78,7 @@ class Transport(ABC):
         return
 
 
-class Alone(Transport):
+class SingleProcess(Transport):
     """One process that holds all nodes."""
 
     rank, size = 0, 1

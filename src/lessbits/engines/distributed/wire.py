@@ -126,7 +126,9 @@ class Wire:
         expected = [sum(length_bytes(self.codecs[number]) for number, _ in due[rank]) for rank in self.ranks]
         clock = time.perf_counter()
         lengths = self.transport.exchange(sizes, expected) if any(self._varies) else [memoryview(b"")] * len(expected)
-        frames = [self._frame_sizes(rank, due[rank], told) for rank, told in zip(self.ranks, lengths, strict=True)]
+        frames = [
+            self._frame_sizes(rank, due[rank], announced) for rank, announced in zip(self.ranks, lengths, strict=True)
+        ]
         came = self.transport.exchange(bodies, [sum(each) for each in frames])
         waited = time.perf_counter() - clock
         found = {}
@@ -150,14 +152,14 @@ class Wire:
             if message.awaited is None or message.awaited[link]
         ]
 
-    def _frame_sizes(self, rank: int, due: list[tuple[int, int]], told: memoryview) -> list[int]:
+    def _frame_sizes(self, rank: int, due: list[tuple[int, int]], announced: memoryview) -> list[int]:
         sizes, at = [], 0
         for number, link in due:
             codec = self.codecs[number]
             length = codec.body_bytes
             if length is None:
                 width = length_bytes(codec)
-                length = int.from_bytes(told[at : at + width], "little")
+                length = int.from_bytes(announced[at : at + width], "little")
                 at += width
                 if length > codec.most_bytes:  # before room is made for it
                     raise WireError(

@@ -30,7 +30,7 @@ NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 
 
 @dataclass(frozen=True)
-class Saved:
+class Checkpoint:
     """Where a run was: the state of all nodes, array by array, the records, and what was done since the last one."""
 
     iteration: int
@@ -84,7 +84,7 @@ class Checkpoints:
         """Whether one should be written at iteration `now`, the last having been looked at `before`."""
         return self.every is not None and now // self.every > before // self.every
 
-    def write(self, saved: Saved) -> None:
+    def write(self, saved: Checkpoint) -> None:
         """Write one and remove those before the last two; what cannot be written is said, and nothing is lost."""
         arrays = {
             f"{group}.{name}": np.asarray(array)
@@ -127,7 +127,7 @@ class Checkpoints:
                 "or name another folder"
             )
 
-    def read(self, marks: Mapping[str, str]) -> Saved | None:
+    def read(self, marks: Mapping[str, str]) -> Checkpoint | None:
         """Return the checkpoint to go on from, None to start anew; refuse damaged ones and those of other runs."""
         self.check()
         if not self.resume:
@@ -151,9 +151,9 @@ class Checkpoints:
         different = [name for name in marks if saved.marks.get(name) != marks[name]]
         if different:
             short = (f"{name} (was {saved.marks.get(name)}, now {marks[name]})" for name in different)
-            told = [name if len(marks[name]) == LONG else line for name, line in zip(different, short, strict=True)]
+            facts = [name if len(marks[name]) == LONG else line for name, line in zip(different, short, strict=True)]
             raise InputError(
-                f"the checkpoints in {self.folder} belong to another run, with another {', '.join(told)}: give the "
+                f"the checkpoints in {self.folder} belong to another run, with another {', '.join(facts)}: give the "
                 "same, or name another folder"
             )
         return saved
@@ -166,7 +166,7 @@ class Checkpoints:
         return True
 
 
-def read_checkpoint(path: Path) -> Saved:
+def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and check that it is as it was written."""
     try:
         arrays, metadata = load_arrays(path)
@@ -183,7 +183,7 @@ def read_checkpoint(path: Path) -> Saved:
     for name, array in arrays.items():
         group, _, rest = name.partition(".")
         groups[group][rest] = array
-    return Saved(int(facts["iteration"]), marks=facts["marks"], **groups)
+    return Checkpoint(int(facts["iteration"]), marks=facts["marks"], **groups)
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
@@ -208,7 +208,7 @@ def put_leaves(state: Any, arrays: Mapping[str, Any]) -> Any:
     return jax.tree.unflatten(jax.tree.structure(state), [arrays[name] for name in names])
 
 
-def run_marks(
+def run_identity(
     problem: Problem,
     all_gather: Callable[[np.ndarray], np.ndarray],
     network: Network,

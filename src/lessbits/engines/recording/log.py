@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from lessbits._internal.wording import plain
-from lessbits.engines.recording.progress import Standing
+from lessbits.engines.recording.progress import ProgressState
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.version import __version__
@@ -29,7 +29,7 @@ class Log:
             raise InputError(f"the log {file} cannot be written: {error.strerror or error}") from None
         self._write(format=FORMAT, version=__version__, settings=dict(settings))
 
-    def __call__(self, standing: Standing) -> None:
+    def __call__(self, standing: ProgressState) -> None:
         """Write where the run is, if it is time."""
         if standing.seconds >= self.due:
             self.due = standing.seconds + SECONDS
@@ -38,8 +38,8 @@ class Log:
     def end(self, trace: Trace) -> None:
         """Write how the run ended."""
         last = trace.summary()
-        told = ("converged", "diverged", "iterations", "error", "wire_bits_per_link", "seconds")
-        self._write(ended=trace.message, **{name: last[name] for name in told})
+        facts = ("converged", "diverged", "iterations", "error", "wire_bits_per_link", "seconds")
+        self._write(ended=trace.message, **{name: last[name] for name in facts})
 
     def _write(self, **facts: Any) -> None:
         if not self.works:

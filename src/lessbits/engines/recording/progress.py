@@ -15,7 +15,7 @@ WINDOW = 20  # looks that the rate is fitted to, some 5 seconds of a simulation
 FIRST_LINE, NEXT_LINE = 5.0, 10.0  # seconds to the first line, and between lines, where there is no terminal
 
 
-class Standing(NamedTuple):
+class ProgressState(NamedTuple):
     """Where a run is."""
 
     iteration: int
@@ -29,7 +29,7 @@ class Standing(NamedTuple):
     def in_words(self) -> str:
         """Return what a line says.
 
-        >>> Standing(500, 1000, 2e-3, 41_000.0, 3.0, 0.012, 3.0).in_words()
+        >>> ProgressState(500, 1000, 2e-3, 41_000.0, 3.0, 0.012, 3.0).in_words()
         'error 2.00e-03, 41 kbit a link, shrinks 1.2 % an iteration, 0:03 left'
         """
         rate = "" if self.rate is None else f", shrinks {100 * self.rate:.2g} % an iteration"
@@ -37,15 +37,17 @@ class Standing(NamedTuple):
         return f"error {self.error:.2e}, {human(self.wire_bits_per_link)} a link{rate}{left}"
 
 
-Listener = Callable[[Standing], None]
-Wish = bool | Listener | tuple[bool | Listener, ...]  # who is told; True is a bar, or lines where there is no terminal
+Listener = Callable[[ProgressState], None]
+ProgressOption = (
+    bool | Listener | tuple[bool | Listener, ...]
+)  # who is told; True is a bar, or lines where there is no terminal
 
 
 class Progress:
     """Tells whoever wishes how a run is going."""
 
     def __init__(
-        self, iterations: int, wish: Wish, until: float | None = None, goal: str = "error", begun: int = 0
+        self, iterations: int, wish: ProgressOption, until: float | None = None, goal: str = "error", begun: int = 0
     ) -> None:
         self.iterations, self.until, self.goal, self.begun = iterations, until, goal, begun
         self.wishes = wish if isinstance(wish, tuple) else (wish,)
@@ -71,7 +73,9 @@ class Progress:
             left = min(left, math.log(max(value / self.until, 1)) / -math.log1p(-rate))
         done = iteration - self.begun
         seconds_left = left * seconds / done if done > 0 else None
-        standing = Standing(iteration, self.iterations, metric("error"), bits_per_link, seconds, rate, seconds_left)
+        standing = ProgressState(
+            iteration, self.iterations, metric("error"), bits_per_link, seconds, rate, seconds_left
+        )
         for listener in list(self.listeners):
             try:
                 listener(standing)
@@ -124,7 +128,7 @@ class Bar:
         self.bar.start()
         self.task: Any = None
 
-    def __call__(self, standing: Standing) -> None:
+    def __call__(self, standing: ProgressState) -> None:
         """Move it."""
         if self.task is None:
             self.task = self.bar.add_task("", total=standing.iterations, status="")
@@ -141,7 +145,7 @@ class Lines:
     def __init__(self) -> None:
         self.due = FIRST_LINE
 
-    def __call__(self, standing: Standing) -> None:
+    def __call__(self, standing: ProgressState) -> None:
         """Print it, if it is time."""
         if standing.seconds < self.due:
             return

@@ -45,7 +45,7 @@ class Recorder:
         `further` are other columns that add up; where one engine goes on from another's records, what one of them does
         not tell is zero.
         """
-        told = {
+        columns = {
             **{METRIC + name: np.asarray(values, float) for name, values in metrics.items()},
             "iteration": iterations,
             "work": np.asarray(work, np.int64),
@@ -55,9 +55,9 @@ class Recorder:
             **further,
         }
         before = sum(len(part) for part in self.parts["iteration"])
-        for name, values in told.items():
+        for name, values in columns.items():
             self.parts.setdefault(name, [np.zeros(before, values.dtype)]).append(values)
-        for name in self.parts.keys() - told.keys():
+        for name in self.parts.keys() - columns.keys():
             self.parts[name].append(np.zeros(len(iterations), self.parts[name][0].dtype))
 
     def last(self, name: str) -> float:

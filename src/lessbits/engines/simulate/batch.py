@@ -11,12 +11,12 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.pytrees import put
-from lessbits.engines.simulate.program import Arena
+from lessbits.engines.simulate.program import Program
 from lessbits.engines.simulate.run import RECORDS_AT_ONCE
 from lessbits.methods.base import Start, State
 
 
-class Flight(NamedTuple):
+class BatchState(NamedTuple):
     """Where the lanes of a batch are, and their records since the last look."""
 
     state: State
@@ -43,60 +43,60 @@ def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
 
 
 @partial(jax.jit, static_argnames=("goal",), donate_argnames=("flight",))
-def fly(arena: Arena, sizes: dict[str, jax.Array], flight: Flight, most: jax.Array, goal: str) -> Flight:
+def run_batch(
+    program: Program, sizes: dict[str, jax.Array], batch: BatchState, most: jax.Array, goal: str
+) -> BatchState:
     """Run up to `most` records of `record_every` iterations each, until all lanes are done, or all iterations."""
     lanes = next(iter(sizes.values())).shape[0]
 
-    def of(own: dict[str, jax.Array]) -> Arena:
-        return replace(arena, method=replace(arena.method, **own))  # type: ignore[type-var]
+    def of(own: dict[str, jax.Array]) -> Program:
+        return replace(program, method=replace(program.method, **own))  # type: ignore[type-var]
 
-    def record(flight: Flight) -> Flight:
-        end = arena.end_of_record(flight.iteration)
-        state, spent = _each(lambda own, state: of(own).advance(state, flight.iteration, end), lanes)(
-            sizes, flight.state
-        )
-        metrics = _each(arena.score, lanes)(state)
-        at = flight.records
-        reached, lost = metrics[goal] <= arena.until, ~(metrics["error"] <= arena.ceiling)  # NaN too
-        return Flight(
+    def record(batch: BatchState) -> BatchState:
+        end = program.end_of_record(batch.iteration)
+        state, spent = _each(lambda own, state: of(own).advance(state, batch.iteration, end), lanes)(sizes, batch.state)
+        metrics = _each(program.score, lanes)(state)
+        at = batch.records
+        reached, lost = metrics[goal] <= program.until, ~(metrics["error"] <= program.ceiling)  # NaN too
+        return BatchState(
             state,
             end,
             at + 1,
-            flight.values.at[at].set(metrics[goal]),
-            flight.errors.at[at].set(metrics["error"]),
-            flight.work.at[at].set(spent.work[:, 0]),
-            flight.sent.at[at].set(spent.sent),
-            flight.bytes.at[at].set(spent.bytes.value),
-            flight.done | reached | lost,
+            batch.values.at[at].set(metrics[goal]),
+            batch.errors.at[at].set(metrics["error"]),
+            batch.work.at[at].set(spent.work[:, 0]),
+            batch.sent.at[at].set(spent.sent),
+            batch.bytes.at[at].set(spent.bytes.value),
+            batch.done | reached | lost,
         )
 
-    flight = flight._replace(records=jnp.int32(0))
+    batch = batch._replace(records=jnp.int32(0))
 
-    def goes_on(now: Flight) -> jax.Array:
-        return (now.records < most) & arena.goes_on(now.iteration) & ~jnp.all(now.done)
+    def goes_on(now: BatchState) -> jax.Array:
+        return (now.records < most) & program.goes_on(now.iteration) & ~jnp.all(now.done)
 
-    return lax.while_loop(goes_on, record, flight)
+    return lax.while_loop(goes_on, record, batch)
 
 
 @jax.jit
-def take_off(arena: Arena, sizes: dict[str, jax.Array]) -> tuple[State, dict[str, jax.Array]]:
+def start_batch(program: Program, sizes: dict[str, jax.Array]) -> tuple[State, dict[str, jax.Array]]:
     """Start every lane, and score the starts."""
     lanes = next(iter(sizes.values())).shape[0]
 
     def begin(own: dict[str, jax.Array]) -> tuple[State, dict[str, jax.Array]]:
-        state = replace(arena.method, **own).init(arena.problem, arena.local, Start())  # type: ignore[type-var]
-        return jax.tree.map(jnp.copy, state), arena.score(state)  # a flight's memory is reused: not the problem's
+        state = replace(program.method, **own).init(program.problem, program.local, Start())  # type: ignore[type-var]
+        return jax.tree.map(jnp.copy, state), program.score(state)  # a flight's memory is reused: not the problem's
 
     return _each(begin, lanes)(sizes)
 
 
-def empty_flight(state: State, iteration: jax.Array, lanes: int, messages: int, kind: Any) -> Flight:
+def empty_batch(state: State, iteration: jax.Array, lanes: int, messages: int, kind: Any) -> BatchState:
     """Return a flight without records."""
 
     def empty(kind: Any, *shape: int) -> jax.Array:
         return put(np.zeros((RECORDS_AT_ONCE, lanes, *shape)), kind)
 
-    return Flight(
+    return BatchState(
         state,
         iteration,
         put(0, np.int32),

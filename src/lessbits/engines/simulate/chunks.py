@@ -9,14 +9,14 @@ import numpy as np
 
 from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import header_bytes
-from lessbits.engines.recording.checkpoints import Checkpoints, Saved, name_leaves, put_leaves, run_marks
+from lessbits.engines.recording.checkpoints import Checkpoint, Checkpoints, name_leaves, put_leaves, run_identity
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.methods.base import Method, State
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
 
-class Keeper:
+class ChunkRecorder:
     """Turns chunks into records, and writes checkpoints where they are due."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Keeper:
     def resume(self, state: State, problem: Problem, network: Network, method: Method, seed: int) -> tuple[State, int]:
         """Return the state and the iteration to start from: those of a checkpoint, if asked to go on from one."""
         assert self.checkpoints is not None
-        self.marks = run_marks(problem, lambda rows: rows, network, method, seed, self.record_every, self.codecs)
+        self.marks = run_identity(problem, lambda rows: rows, network, method, seed, self.record_every, self.codecs)
         saved = self.checkpoints.read(self.marks)
         if saved is None:
             return state, 0
@@ -78,4 +78,4 @@ class Keeper:
         if self.checkpoints is None:
             return
         state = {name: np.asarray(leaf) for name, leaf in name_leaves(jax.device_get(chunk.state)).items()}
-        self.checkpoints.write(Saved(int(chunk.iteration), state, self.recorder.saved(), {}, self.marks))
+        self.checkpoints.write(Checkpoint(int(chunk.iteration), state, self.recorder.saved(), {}, self.marks))

@@ -29,7 +29,7 @@ def choose_devices(devices: int | None, nodes: int, dim: int) -> int:
     return devices
 
 
-def deal(tree: Any, devices: int, rows: tuple[int, ...]) -> Any:
+def shard_rows(tree: Any, devices: int, rows: tuple[int, ...]) -> Any:
     """Cut each array that has one of these numbers of rows; every device holds the others whole."""
     if devices == 1:
         return tree

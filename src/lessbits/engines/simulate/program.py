@@ -26,7 +26,7 @@ UNROLLED = 10  # iterations that a GPU is given at once, at most
 Measure = Callable[[State, Problem], jax.Array]  # a pytree, called inside the compiled loop
 
 
-class Spent(NamedTuple):
+class RecordTally(NamedTuple):
     """What iterations took."""
 
     work: jax.Array  # sample gradients, and iterations with any: a method may need several exchanges for a gradient
@@ -34,28 +34,28 @@ class Spent(NamedTuple):
     bytes: Sum  # of bodies whose length varies, by message of the outbox; a million of them need more than 24 bits
 
     @classmethod
-    def nothing(cls, messages: int, *records: int) -> "Spent":
+    def nothing(cls, messages: int, *records: int) -> "RecordTally":
         """Zeros, for one or several records."""
         work, sent = (put(np.zeros((*records, size)), np.int32) for size in (2, messages))
         value, lost = (put(np.zeros((*records, messages)), np.float32) for _ in range(2))
         return cls(work, sent, Sum(value, lost))
 
 
-class Tally(NamedTuple):
+class IterationTally(NamedTuple):
     """What iterations took, as they add it up: row by row, for the sum over rows is taken once a record."""
 
     counts: jax.Array  # sample gradients, iterations with any, and messages, by message of the outbox
     lengths: tuple[Sum | None, ...]  # bytes of each row of a message; None where all bodies are equally long
 
-    def __add__(self, more: "Tally") -> "Tally":  # type: ignore[override]
+    def __add__(self, more: "IterationTally") -> "IterationTally":  # type: ignore[override]
         """Add what a further iteration took."""
         pairs = zip(self.lengths, more.lengths, strict=True)
         lengths = tuple(None if mine is None or other is None else mine + other for mine, other in pairs)
-        return Tally(self.counts + more.counts, lengths)
+        return IterationTally(self.counts + more.counts, lengths)
 
 
 @pytree
-class Arena:
+class Program:
     """Everything that stays fixed during a run, as arguments of the compiled loop, so that nothing recompiles."""
 
     problem: Problem
@@ -84,7 +84,7 @@ class Arena:
         record_every: int,
         measures: Mapping[str, Measure] | None = None,
         codecs: Sequence[Codec] = (),
-    ) -> "Arena":
+    ) -> "Program":
         """Gather them; the ceiling is known when the run has started."""
         real, whole = partial(put, dtype=jnp.result_type(float)), partial(put, dtype=np.int32)
         return cls(
@@ -102,12 +102,12 @@ class Arena:
             tuple(codec.length_model() if codec.body_bytes is None else None for codec in codecs),
         )
 
-    def with_ceiling(self, first_error: float) -> "Arena":
+    def with_ceiling(self, first_error: float) -> "Program":
         """Say from which error on a run has diverged."""
         ceiling = ceiling_of(first_error, float(self.target.scale))
         return replace(self, ceiling=put(ceiling, self.until.dtype))
 
-    def fit(self, iteration: int) -> "Arena":
+    def fit(self, iteration: int) -> "Program":
         """Make the length of whole records part of the program, from this iteration on, where it pays.
 
         A GPU goes through a loop without asking the host after each iteration only if it knows when to end.
@@ -116,11 +116,13 @@ class Arena:
         whole = iteration % every == 0 and left >= every
         return replace(self, stride=every if whole and not on_cpu() else None)
 
-    def programs(self, iteration: int) -> list["Arena"]:
+    def programs(self, iteration: int) -> list["Program"]:
         """Return what `fit` will return from this iteration on, once each."""
         every, end = int(self.record_every), int(self.iterations)
         last = end - end % every if end % every else iteration  # where the last, shorter record begins
-        fitted = {arena.stride: arena for arena in map(self.fit, (iteration, -(-iteration // every) * every, last))}
+        fitted = {
+            program.stride: program for program in map(self.fit, (iteration, -(-iteration // every) * every, last))
+        }
         return list(fitted.values())
 
     def end_of_record(self, iteration: jax.Array) -> jax.Array:
@@ -133,12 +135,12 @@ class Arena:
         """Tell whether there is another record of this program."""
         return iteration + (self.stride or 1) <= self.iterations
 
-    def advance(self, state: State, first: jax.Array, end: jax.Array) -> tuple[State, Spent]:
+    def advance(self, state: State, first: jax.Array, end: jax.Array) -> tuple[State, RecordTally]:
         """Iterate from `first` to before `end`."""
 
         once = jax.jit(self.iterate, inline=True)  # traced once, for shapes and for the loop: half of the time to begin
 
-        def iterate(iteration: jax.Array, carry: tuple[State, Tally]) -> tuple[State, Tally]:
+        def iterate(iteration: jax.Array, carry: tuple[State, IterationTally]) -> tuple[State, IterationTally]:
             state, tally = carry
             state, more = once(state, iteration)
             return state, tally + more
@@ -155,7 +157,7 @@ class Arena:
                 (state, nothing),
                 unroll=min(UNROLLED, self.stride),
             )
-        return state, Spent(tally.counts[:2], tally.counts[2:], self._add_up(tally.lengths))
+        return state, RecordTally(tally.counts[:2], tally.counts[2:], self._add_up(tally.lengths))
 
     def _add_up(self, lengths: tuple[Sum | None, ...]) -> Sum:
         """Add up the bytes of each message over all links."""
@@ -168,7 +170,7 @@ class Arena:
         totals = [nothing if rows is None else add_up(of_links(rows)) for rows in lengths]
         return jax.tree.map(lambda *parts: jnp.stack(parts), *totals)
 
-    def iterate(self, state: State, iteration: jax.Array) -> tuple[State, Tally]:
+    def iterate(self, state: State, iteration: jax.Array) -> tuple[State, IterationTally]:
         """One iteration: send, exchange, receive."""
         step = Step(self.seed, iteration)
         state, outbox, work = self.method.send(step, state, self.problem, self.local)
@@ -179,7 +181,7 @@ class Arena:
         state = self.method.receive(step, state, outbox, self.exchange(outbox), self.local)
         total = work.sum(dtype=jnp.int32)
         lengths = self.lengths or (None,) * len(outbox)
-        return state, Tally(
+        return state, IterationTally(
             jnp.stack([total, (total > 0).astype(jnp.int32), *(self._sent(message) for message in outbox)]),
             tuple(self._bytes(*pair) for pair in zip(outbox, lengths, strict=True)),
         )

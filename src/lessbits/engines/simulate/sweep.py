@@ -23,8 +23,8 @@ from lessbits._internal.pytrees import on_cpu
 from lessbits.codecs import make_codecs
 from lessbits.codecs.frames import header_bytes
 from lessbits.engines.checks import check_goal, check_run
-from lessbits.engines.simulate.batch import empty_flight, fly, take_off
-from lessbits.engines.simulate.program import Arena
+from lessbits.engines.simulate.batch import empty_batch, run_batch, start_batch
+from lessbits.engines.simulate.program import Program
 from lessbits.engines.simulate.run import RECORDS_AT_ONCE, SECONDS_A_CHUNK
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
@@ -91,16 +91,18 @@ def sweep(
         changed: Any = replace(method, **sizes)  # type: ignore[type-var]
         every = check_run(problem, network, changed, budget.iterations, budget.until, budget.goal, record_every)
     codecs = make_codecs(method.compressors, problem.dim, "entropy") if encoded else ()
-    arena = Arena.of(problem, network, method, budget.iterations, seed, budget.until, every, None, codecs)
+    program = Program.of(problem, network, method, budget.iterations, seed, budget.until, every, None, codecs)
     constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
-    memory = _lane_bytes(arena, problem, network)
+    memory = _lane_bytes(program, problem, network)
     width = width or default_width(len(configurations), memory)
     batches = [configurations[at : at + width] for at in range(0, len(configurations), width)]
     workers = default_workers(memory)
     stop = threading.Event()
 
     def run(batch: Sequence[Sizes]) -> list[Outcome]:
-        return _Batch(arena, problem, network, budget, names, list(batch), seed, limit, finished, stop, constant).run()
+        return _Batch(
+            program, problem, network, budget, names, list(batch), seed, limit, finished, stop, constant
+        ).run()
 
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -126,11 +128,11 @@ def default_width(lanes: int, lane_bytes: int) -> int:
     return max(1, min(lanes, WIDEST, int(SHARE_OF_MEMORY * limit / lane_bytes)))
 
 
-def _lane_bytes(arena: Arena, problem: Problem, network: Network) -> int:
+def _lane_bytes(program: Program, problem: Problem, network: Network) -> int:
     """About what a lane needs: its state twice, and a vector a link for each message."""
-    shapes = jax.eval_shape(lambda: arena.method.init(arena.problem, arena.local, Start()))
+    shapes = jax.eval_shape(lambda: program.method.init(program.problem, program.local, Start()))
     state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
-    return int(2 * state + len(arena.method.compressors) * network.links * problem.dim * arena.until.dtype.itemsize)
+    return int(2 * state + len(program.method.compressors) * network.links * problem.dim * program.until.dtype.itemsize)
 
 
 class _Batch:
@@ -138,7 +140,7 @@ class _Batch:
 
     def __init__(
         self,
-        arena: Arena,
+        program: Program,
         problem: Problem,
         network: Network,
         budget: Budget,
@@ -154,15 +156,15 @@ class _Batch:
         self.budget, self.configurations, self.seed = budget, configurations, seed
         self.limit, self.finished = limit or (lambda: budget.iterations), finished
         self.samples, self.links = problem.samples, network.links
-        self.bits = np.array([compressor.bits(problem.dim) for compressor in arena.method.compressors])
+        self.bits = np.array([compressor.bits(problem.dim) for compressor in program.method.compressors])
         self.lanes = np.arange(len(configurations))  # which configuration each lane runs
-        kind = arena.until.dtype
+        kind = program.until.dtype
         self.sizes = {name: jnp.asarray([sizes[name] for sizes in configurations], kind) for name in names}
-        state, first = take_off(arena, self.sizes)
-        self.arena = arena.with_ceiling(float(np.max(np.asarray(first["error"]))))
-        check_goal(budget.goal, budget.until, {budget.goal: first[budget.goal][0]}, arena.target)
+        state, first = start_batch(program, self.sizes)
+        self.program = program.with_ceiling(float(np.max(np.asarray(first["error"]))))
+        check_goal(budget.goal, budget.until, {budget.goal: first[budget.goal][0]}, program.target)
         count = len(configurations)
-        self.flight = empty_flight(state, jnp.int32(0), count, len(self.bits), kind)
+        self.batch = empty_batch(state, jnp.int32(0), count, len(self.bits), kind)
         # What each configuration has spent, and where it stood at the last look.
         self.epochs, self.spent, self.wire, self.value, self.error = np.zeros((5, count))
         self.outcomes: dict[int, Outcome] = {}
@@ -178,30 +180,30 @@ class _Batch:
         while len(self.outcomes) < len(self.configurations) and not self.stop.is_set():
             self._gather()
             last = max(1, min(self.limit(), self.budget.iterations))
-            before = int(self.flight.iteration)
+            before = int(self.batch.iteration)
             if before >= last:
                 self._cut(before)
                 break
             clock = time.perf_counter()
-            self.flight = jax.block_until_ready(
-                fly(self.arena.fit(before), self.sizes, self.flight, jnp.int32(most), self.budget.goal)
+            self.batch = jax.block_until_ready(
+                run_batch(self.program.fit(before), self.sizes, self.batch, jnp.int32(most), self.budget.goal)
             )
             seconds = time.perf_counter() - clock
             self._look(before)
-            speed = int(self.flight.records) / max(seconds, 1e-6)
+            speed = int(self.batch.records) / max(seconds, 1e-6)
             most = int(np.clip(speed * SECONDS_A_CHUNK, 1, min(4 * most, RECORDS_AT_ONCE)))
         return [self.outcomes[number] for number in range(len(self.configurations)) if number in self.outcomes]
 
     def _look(self, before: int) -> None:
         """Find the lanes that ended, and where."""
-        taken, end = int(self.flight.records), int(self.flight.iteration)
-        every = int(self.arena.record_every)
+        taken, end = int(self.batch.records), int(self.batch.iteration)
+        every = int(self.program.record_every)
         ends = np.minimum(before + every * np.arange(1, taken + 1), end)
-        values, errors = (np.asarray(array, float)[:taken] for array in (self.flight.values, self.flight.errors))
-        work = np.cumsum(np.asarray(self.flight.work, np.int64)[:taken], axis=0) / self.samples
-        sent = np.cumsum(np.asarray(self.flight.sent, np.int64)[:taken], axis=0)
+        values, errors = (np.asarray(array, float)[:taken] for array in (self.batch.values, self.batch.errors))
+        work = np.cumsum(np.asarray(self.batch.work, np.int64)[:taken], axis=0) / self.samples
+        sent = np.cumsum(np.asarray(self.batch.sent, np.int64)[:taken], axis=0)
         bits = sent @ self.bits / self.links
-        varying = np.cumsum(np.asarray(self.flight.bytes, float)[:taken], axis=0).sum(axis=-1)
+        varying = np.cumsum(np.asarray(self.batch.bytes, float)[:taken], axis=0).sum(axis=-1)
         wire = 8 * (sent @ self.constant + varying) / self.links if self.constant.size else np.zeros_like(varying)
         budget, target = self.budget, -np.inf if self.budget.until is None else self.budget.until
         for lane, number in enumerate(self.lanes):
@@ -209,7 +211,7 @@ class _Batch:
                 continue
             epochs, spent = self.epochs[number] + work[:, lane], self.spent[number] + bits[:, lane]
             reached = values[:, lane] <= target
-            lost = ~(errors[:, lane] <= float(self.arena.ceiling))  # NaN too
+            lost = ~(errors[:, lane] <= float(self.program.ceiling))  # NaN too
             over = ends >= budget.iterations
             over |= epochs >= (np.inf if budget.epochs is None else budget.epochs)
             over |= spent >= (np.inf if budget.bits is None else budget.bits)
@@ -259,5 +261,5 @@ class _Batch:
         kept = np.concatenate([alive, np.repeat(alive[:1], width - len(alive))])  # filled up with any, which count for
         self.lanes = np.where(np.arange(width) < len(alive), self.lanes[kept], -1)  # no configuration
         self.sizes = {name: size[kept] for name, size in self.sizes.items()}
-        state = jax.tree.map(lambda leaf: leaf[kept], self.flight.state)
-        self.flight = empty_flight(state, self.flight.iteration, width, len(self.bits), self.arena.until.dtype)
+        state = jax.tree.map(lambda leaf: leaf[kept], self.batch.state)
+        self.batch = empty_batch(state, self.batch.iteration, width, len(self.bits), self.program.until.dtype)
