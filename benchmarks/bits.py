@@ -79,7 +79,14 @@ class Column:
             problem, network = parts(self.column, seed, self.w1a)
             method = choice.make(problem, network, **sizes)
             trace = simulate(
-                problem, network, method, 2 * self.most, seed=seed, until=self.target, goal=self.goal, record_every=1
+                problem,
+                network,
+                method,
+                iterations=2 * self.most,
+                seed=seed,
+                until=self.target,
+                goal=self.goal,
+                record_every=1,
             )
             if not trace.converged:
                 return None

@@ -70,7 +70,9 @@ def main():
         for name, make in rows(problem, network):
             if not name.startswith(tuple(told.rows)):
                 continue
-            trace = simulate(problem, network, make(), MOST, until=TARGET, goal="suboptimality", record_every=5)
+            trace = simulate(
+                problem, network, make(), iterations=MOST, until=TARGET, goal="suboptimality", record_every=5
+            )
             gradients = trace["gradient_evaluations"][-1] / problem.samples
             bits = trace["wire_bits_per_link"][-1] / 1000
             if trace.converged:

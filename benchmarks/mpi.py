@@ -34,7 +34,7 @@ def ours(quantizer):
     problem = Consensus.random(nodes, DIM)
     best = None
     for _ in range(REPEATS + 1):  # the first one compiles
-        trace = run_mpi(problem, network, method, ITERATIONS, record_every=ITERATIONS)
+        trace = run_mpi(problem, network, method, iterations=ITERATIONS, record_every=ITERATIONS)
         if best is None or trace["seconds"][-1] < best["seconds"]:
             best = trace.summary()
     parts = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds")

@@ -31,9 +31,9 @@ def work(quantizer, dim):
 
     network, problem = make_network("ring", NODES), Consensus.random(NODES, dim)
     method = PrimalDual.make(make_quantizer(quantizer, dim), 0.7, 1.0, dim=dim, messages="broadcast")
-    run_mpi(problem, network, method, 1)  # compiles
+    run_mpi(problem, network, method, iterations=1)  # compiles
     before = carried()
-    trace = run_mpi(problem, network, method, 300, until=1e-3 * dim, record_every=5)
+    trace = run_mpi(problem, network, method, iterations=300, until=1e-3 * dim, record_every=5)
     if MPI.COMM_WORLD.Get_rank() == 0:
         print("result", json.dumps({**trace.summary(), "carried": carried() - before}), flush=True)
 

@@ -42,7 +42,9 @@ def main(quick: bool) -> None:
     print(f"{'all data in one place':>24}: accuracy {accuracy(pooled):.1%}")
     for name, quantizer in (("primal-dual", "dit-4"), ("tree", "grid:10")):
         method = lessbits.make_method(name, problem, network, quantizer, stepsizes="practical")
-        trace = lessbits.simulate(problem, network, method, 20_000, until=1e-6, goal="suboptimality", record_every=10)
+        trace = lessbits.simulate(
+            problem, network, method, iterations=20_000, until=1e-6, goal="suboptimality", record_every=10
+        )
         model = trace.x.mean(axis=0)
         bits = trace["wire_bits_per_link"][-1]
         floats = 32 * problem.dim * trace["iteration"][-1]

@@ -50,7 +50,7 @@ def test_iterations_of_the_papers_consensus_experiment(network, quantizer):
     problem = Consensus.random(100, 250)
     method = PrimalDual.make(make_quantizer(quantizer, 250), 10 ** (exponent / 10), 1.0, dim=250)
     every = 1 if expected < 1000 else 10
-    trace = simulate(problem, make_network(network, 100), method, 20_000, until=1e-3, record_every=every)
+    trace = simulate(problem, make_network(network, 100), method, iterations=20_000, until=1e-3, record_every=every)
     assert trace.converged
     assert abs(trace["iteration"][-1] / expected - 1) <= 0.03
 
@@ -58,7 +58,7 @@ def test_iterations_of_the_papers_consensus_experiment(network, quantizer):
 def test_rand_10_on_the_ring_needs_more_than_20_000_iterations():
     method = PrimalDual.make(make_quantizer("rand-10", 250), 0.1, 1.0, dim=250)
     trace = simulate(
-        Consensus.random(100, 250), make_network("ring", 100), method, 20_000, until=1e-3, record_every=200
+        Consensus.random(100, 250), make_network("ring", 100), method, iterations=20_000, until=1e-3, record_every=200
     )
     assert not trace.converged
     assert not trace.diverged
@@ -69,11 +69,11 @@ def test_messages_that_share_their_noise_lose_the_free_lunch_on_the_star():
     problem, network = Consensus.random(100, 250), make_network("star", 100)
     quantizer = make_quantizer("rand-50", 250)
     slow = PrimalDual.make(quantizer, 10**-0.8, 1.0, dim=250, messages="broadcast")
-    trace = simulate(problem, network, slow, 6000, until=1e-3, record_every=5)
+    trace = simulate(problem, network, slow, iterations=6000, until=1e-3, record_every=5)
     assert trace.converged
     assert abs(trace["iteration"][-1] / 3935 - 1) <= 0.05
     fast = PrimalDual.make(quantizer, 10**0.2, 1.0, dim=250, messages="broadcast")
-    assert simulate(problem, network, fast, 6000, until=1e-3).diverged
+    assert simulate(problem, network, fast, iterations=6000, until=1e-3).diverged
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def fitted_slope(trace, below=1e-2, above=1e-17):
 def test_linear_convergence_at_least_at_the_proven_rate(logistic, option, messages, quantizer):
     network = make_network("complete", 6)
     method = primal_dual(logistic, network, quantizer, option=option, messages=messages)
-    trace = simulate(logistic, network, method, 60_000, until=1e-18, record_every=5)
+    trace = simulate(logistic, network, method, iterations=60_000, until=1e-18, record_every=5)
     assert trace.converged
     slope, bend = fitted_slope(trace)
     setting = theory_inputs(logistic, network, method.quantizer, option, messages)
@@ -109,7 +109,7 @@ def test_linear_convergence_at_least_at_the_proven_rate(logistic, option, messag
 
 def test_without_strong_compression_option_b_reaches_rounding(logistic):
     method = PrimalDual.make(make_quantizer("dit-4", 10), 1.0, 1.5, dim=10)
-    trace = simulate(logistic, make_network("complete", 6), method, 3000, until=1e-20, record_every=1)
+    trace = simulate(logistic, make_network("complete", 6), method, iterations=3000, until=1e-20, record_every=1)
     assert trace.converged  # despite scales in float32
 
 
@@ -122,7 +122,7 @@ def test_option_c_stops_between_zero_and_its_noise_floor(logistic, quantizer, ba
     assert method.eta == pytest.approx(1 / (2 * logistic.sample_smoothness(batch_size)))
     tails = []
     for seed in range(3):
-        trace = simulate(logistic, network, method, 20_000, seed=seed, record_every=20)
+        trace = simulate(logistic, network, method, iterations=20_000, seed=seed, record_every=20)
         tails.append(trace["error"][len(trace) // 2 :].mean())
     assert 1e-6 < np.mean(tails) <= theory.noise_floor(setting, method.eta)
 
@@ -137,7 +137,7 @@ def test_option_c_with_the_corollarys_step_size_reaches_its_target(logistic):
         Lyapunov.of(logistic, network, coefficients("C", setting, method))(_state(logistic, method, network), logistic)
     )
     needed = theory.iterations("C", setting, target, start / 6)
-    trace = simulate(logistic, network, method, needed, record_every=max(1, needed // 100))
+    trace = simulate(logistic, network, method, iterations=needed, record_every=max(1, needed // 100))
     assert trace["error"][-1] - trace["consensus"][-1] <= target
 
 
@@ -163,9 +163,16 @@ def test_lyapunov_functions_contract_at_the_proven_rate_on_average(logistic, opt
     start = Start(x, z - z.mean(0), h)
     values = np.array(
         [
-            simulate(logistic, network, method, 40, seed=seed, start=start, measures={"psi": measure}, record_every=1)[
-                "psi"
-            ]
+            simulate(
+                logistic,
+                network,
+                method,
+                iterations=40,
+                seed=seed,
+                start=start,
+                measures={"psi": measure},
+                record_every=1,
+            )["psi"]
             for seed in range(60)
         ]
     )
@@ -192,12 +199,14 @@ def test_the_variance_bound_of_the_proof_has_a_gap_on_the_star():
     start = Start(z=problem.solution - np.asarray(problem.vectors), h=memory)
     values = np.array(
         [
-            simulate(problem, network, method, 1, seed=s, start=start, measures={"psi": measure})["psi"]
+            simulate(problem, network, method, iterations=1, seed=s, start=start, measures={"psi": measure})["psi"]
             for s in range(50)
         ]
     )
     assert values[:, 1].mean() > 3 * values[0, 0]
-    later = simulate(problem, network, method, 2000, start=start, measures={"psi": measure}, record_every=100)["psi"]
+    later = simulate(
+        problem, network, method, iterations=2000, start=start, measures={"psi": measure}, record_every=100
+    )["psi"]
     assert later[-1] < 0.1 * values[0, 0]
 
 
@@ -206,7 +215,7 @@ def test_option_a_converges_on_logistic_regression():
     problem = Logistic.from_samples(samples, split_samples(samples, 4, "sorted"), samples.binary_labels(), 0.1)
     network = make_network("complete", 4)
     method = primal_dual(problem, network, "dit-6", option="A", stepsizes="practical")
-    trace = simulate(problem, network, method, 2000, until=1e-16, record_every=1)
+    trace = simulate(problem, network, method, iterations=2000, until=1e-16, record_every=1)
     assert trace.converged
 
 
@@ -217,7 +226,7 @@ def test_option_a_converges_on_logistic_regression_from_data(w1a):
     problem = Logistic.from_samples(samples, split_samples(samples, 4, "sorted"), samples.binary_labels(), 0.1)
     network = make_network("complete", 4)
     method = primal_dual(problem, network, "dit-6", option="A", theta=0.1)
-    trace = simulate(problem, network, method, 400, until=1e-12, record_every=1)
+    trace = simulate(problem, network, method, iterations=400, until=1e-12, record_every=1)
     assert trace.converged
 
 

@@ -46,7 +46,7 @@ def test_reprs_are_short_and_say_what_it_is(thing, shown):
 
 def test_a_trace_says_how_it_ended():
     method = lessbits.primal_dual(PROBLEM, NETWORK, "exact", theta=0.5, eta=1)
-    trace = lessbits.simulate(PROBLEM, NETWORK, method, 3)
+    trace = lessbits.simulate(PROBLEM, NETWORK, method, iterations=3)
     assert repr(trace).startswith("Trace(3 iterations, error ")
     assert len(repr(trace)) < 150
 

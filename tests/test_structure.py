@@ -9,39 +9,18 @@ import lessbits
 
 SOURCE = Path(lessbits.__file__).parent
 
-# A layer may import itself and what stands before it. Modules named alone are layers of their own.
+# A layer may import itself and what stands before it.
 LAYERS = [
-    {
-        "version",
-        "errors",
-        "pytrees",
-        "randomness",
-        "summation",
-        "theory",
-        "practical",
-        "settings",
-        "fingerprint",
-        "plain",
-        "arrays",
-        "helping",
-        "compiled",
-    },
-    {"problems", "networks", "quantizers"},
-    {"codecs"},
+    {"version", "errors"},
+    {"_internal"},
+    {"datasets", "networks", "quantizers", "theory"},
+    {"problems", "codecs"},
     {"methods"},
     {"engines"},
+    {"tuning"},
+    {"config"},
     {"report"},
-    {"stepsizes", "tuning"},
-    {"provenance"},
-    {"expected"},
-    {"fewest"},
-    {"trials"},
-    {"experiment", "advice"},
-    {"tuned", "job"},
-    {"comparison", "sklearn"},
-    {"experiments"},
-    {"flags"},
-    {"commands", "data"},
+    {"sklearn", "experiments"},
     {"cli"},
     {"__main__"},
 ]

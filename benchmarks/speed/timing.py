@@ -46,11 +46,11 @@ def our_run(problem, network, method, iterations, record_every=10, **options):
     """
 
     def run():
-        trace = simulate(problem, network, method, iterations, record_every=record_every, **options)
+        trace = simulate(problem, network, method, iterations=iterations, record_every=record_every, **options)
         assert trace["iteration"][-1] == iterations, f"stopped early: {trace.message}"
         return float(trace["seconds"][-1]) / iterations
 
-    first = simulate(problem, network, method, record_every, record_every=record_every, **options)
+    first = simulate(problem, network, method, iterations=record_every, record_every=record_every, **options)
     run.compile_seconds = first.compile_seconds
     return run
 

@@ -55,14 +55,16 @@ def same(trace, other, but=()):
 def test_a_simulated_run_goes_on_bit_for_bit(option, tmp_path):
     problem = LeastSquares.random(NODES, DIM, samples=9)
     method = method_of(option, 0.02, 0.02)
-    whole = simulate(problem, RING, method, 100, record_every=7)
-    simulate(problem, RING, method, 70, record_every=7, checkpoints=Checkpoints(tmp_path, every=20))
+    whole = simulate(problem, RING, method, iterations=100, record_every=7)
+    simulate(problem, RING, method, iterations=70, record_every=7, checkpoints=Checkpoints(tmp_path, every=20))
     # The first records at or after 20, 40 and 60 iterations; the last two stay.
     assert Checkpoints(tmp_path).iterations() == [42, 63]
-    resumed = simulate(problem, RING, method, 100, record_every=7, checkpoints=Checkpoints(tmp_path, resume=True))
+    resumed = simulate(
+        problem, RING, method, iterations=100, record_every=7, checkpoints=Checkpoints(tmp_path, resume=True)
+    )
     same(resumed, whole)
     earlier = Checkpoints(tmp_path, resume=True, resume_at=42)
-    same(simulate(problem, RING, method, 100, record_every=7, checkpoints=earlier), whole)
+    same(simulate(problem, RING, method, iterations=100, record_every=7, checkpoints=earlier), whole)
 
 
 def test_float32_runs_keep_what_rounding_took(in_float32, tmp_path):
@@ -82,14 +84,34 @@ def test_engines_and_numbers_of_ranks_read_each_others(name, tmp_path):
     if name == "tree":  # whose root alone holds some arrays
         problem = LeastSquares.random(NODES, DIM, condition=30.0)
         method = make_method("tree", problem, RING, "grid:1")
-    whole = simulate(problem, RING, method, 60, record_every=10, encode=True)
-    run_on(2, problem, RING, method, 20, record_every=10, checkpoints=Checkpoints(tmp_path / "a", every=20))
+    whole = simulate(problem, RING, method, iterations=60, record_every=10, encode=True)
+    run_on(2, problem, RING, method, iterations=20, record_every=10, checkpoints=Checkpoints(tmp_path / "a", every=20))
     go_on = Checkpoints(tmp_path / "a", every=20, resume=True)
-    run_on(3, problem, RING, method, 40, record_every=10, checkpoints=go_on)
-    same(simulate(problem, RING, method, 60, record_every=10, checkpoints=go_on), whole, {"wire_bits_per_link"})
-    simulate(problem, RING, method, 20, record_every=10, encode=True, checkpoints=Checkpoints(tmp_path / "b", every=20))
+    run_on(3, problem, RING, method, iterations=40, record_every=10, checkpoints=go_on)
     same(
-        run_on(4, problem, RING, method, 60, record_every=10, checkpoints=Checkpoints(tmp_path / "b", resume=True))[1],
+        simulate(problem, RING, method, iterations=60, record_every=10, checkpoints=go_on),
+        whole,
+        {"wire_bits_per_link"},
+    )
+    simulate(
+        problem,
+        RING,
+        method,
+        iterations=20,
+        record_every=10,
+        encode=True,
+        checkpoints=Checkpoints(tmp_path / "b", every=20),
+    )
+    same(
+        run_on(
+            4,
+            problem,
+            RING,
+            method,
+            iterations=60,
+            record_every=10,
+            checkpoints=Checkpoints(tmp_path / "b", resume=True),
+        )[1],
         whole,
     )
 

@@ -22,7 +22,7 @@ for problem, network, method, sizes in (
 ):
     network = make_network(network, problem.nodes)
     made = make_method("primal-dual", problem, network, "dit-4", eta=0.1, alpha=0.3, **method, **sizes)
-    one, eight = (simulate(problem, network, made, 40, record_every=7, devices=count) for count in (1, 8))
+    one, eight = (simulate(problem, network, made, iterations=40, record_every=7, devices=count) for count in (1, 8))
     assert np.array_equal(one.x, eight.x)
     for name in one.columns:
         assert name == "seconds" or np.array_equal(one[name], eight[name]), name
@@ -49,7 +49,7 @@ def test_devices_that_cannot_be_are_refused(monkeypatch):
     problem, network = Consensus.random(10, 3), make_network("ring", 10)
     method = make_method("primal-dual", problem, network, "exact", theta=0.1, eta=0.5)
     with pytest.raises(InputError, match="devices is 100, but there are"):
-        simulate(problem, network, method, 5, devices=100)
+        simulate(problem, network, method, iterations=5, devices=100)
     monkeypatch.setattr("jax.local_devices", lambda: list(range(8)))
     with pytest.raises(InputError, match="10 nodes cannot be dealt to them equally"):
         choose_devices(4, nodes=10, dim=3)

@@ -33,7 +33,7 @@ def results(precision: int) -> dict[str, np.ndarray]:
         for spelling, messages in (("ring", "broadcast"), ("star", "broadcast"), ("star", "edge")):
             problem, network = Consensus.random(40, 30), make_network(spelling, 40)
             method = make_method("primal-dual", problem, network, "dit-4", messages=messages, **SIZES)
-            trace = simulate(problem, network, method, 107, record_every=10)
+            trace = simulate(problem, network, method, iterations=107, record_every=10)
             for column in ("iteration", "error", "consensus", "wire_bits_per_link"):
                 found[f"{spelling} {messages} {column}"] = trace[column]
     return found
@@ -53,7 +53,7 @@ def exact_errors() -> np.ndarray:
     with jax.enable_x64(False):
         problem, network = Consensus.random(40, 30), make_network("star", 40)
         method = make_method("primal-dual", problem, network, "exact", theta=0.5, eta=0.5)
-        return simulate(problem, network, method, 30, record_every=10)["error"]
+        return simulate(problem, network, method, iterations=30, record_every=10)["error"]
 
 
 def test_sums_for_a_gpu_are_right_in_float32(request: pytest.FixtureRequest) -> None:
@@ -82,7 +82,7 @@ def test_everything_is_compiled_before_the_clock_runs(iterations: int, programs:
 def test_a_run_for_a_gpu_stops_at_its_target() -> None:
     problem, network = Consensus.random(12, 6), make_network("ring", 12)
     method = make_method("primal-dual", problem, network, "dit-4", messages="independent", **SIZES)
-    trace = simulate(problem, network, method, 5003, until=1e-3, record_every=10)
+    trace = simulate(problem, network, method, iterations=5003, until=1e-3, record_every=10)
     assert trace.converged
     assert trace["iteration"][-1] % 10 == 0
     assert trace["error"][-1] <= 1e-3 < trace["error"][-2]
@@ -98,6 +98,6 @@ def test_lanes_of_a_gpu_end_where_single_runs_do() -> None:
     for outcome in outcomes:
         told = {**SIZES, **outcome.sizes}
         alone = make_method("primal-dual", problem, network, "dit-4", messages="broadcast", **told)
-        trace = simulate(problem, network, alone, 107, record_every=10)
+        trace = simulate(problem, network, alone, iterations=107, record_every=10)
         assert outcome.iterations == 107
         assert outcome.error == pytest.approx(trace["error"][-1], rel=1e-6)

@@ -90,7 +90,9 @@ def test_time_left_is_to_the_target():
     problem, network = lessbits.Consensus.random(nodes=6, dim=8), lessbits.make_network("ring", nodes=6)
     method = lessbits.primal_dual(problem, network, "exact", theta=0.5, eta=1)
     told = []
-    trace = lessbits.simulate(problem, network, method, 10**6, until=1e-9, record_every=1, progress=told.append)
+    trace = lessbits.simulate(
+        problem, network, method, iterations=10**6, until=1e-9, record_every=1, progress=told.append
+    )
     assert told[-1].iteration == trace["iteration"][-1]
     assert told[-1].error == trace["error"][-1]
     assert told[-1].seconds_left < 60  # to the last iteration it would be hours

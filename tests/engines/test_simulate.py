@@ -65,7 +65,7 @@ def test_other_step_sizes_seeds_levels_and_lengths_compile_nothing(compilations)
     simulate(*setting, make(theta=0.123, eta=0.9, alpha=0.3), 20)
     simulate(*setting, make(), 333, seed=5, until=1e-3, record_every=7)
     simulate(*setting, make("dit-2"), 20)
-    simulate(Consensus.random(NODES + 1, DIM, seed=9), setting[1], make(), 20)
+    simulate(Consensus.random(NODES + 1, DIM, seed=9), setting[1], make(), iterations=20)
     assert not compilations
 
 
@@ -90,7 +90,7 @@ def test_stops_at_the_first_record_that_reaches_the_goal(setting):
 
 def test_scores_are_what_they_say(setting):
     problem, network = setting
-    trace = simulate(problem, network, make(), 30)
+    trace = simulate(problem, network, make(), iterations=30)
     target = np.asarray(problem.vectors).mean(0)
     mean = trace.x.mean(0)
     np.testing.assert_allclose(trace["error"][-1], ((trace.x - target) ** 2).sum(1).mean(), rtol=1e-12)
@@ -111,7 +111,7 @@ def test_divergence_stops_the_run_and_names_the_step_size(setting, theta, eta, g
 
 def test_divergence_is_told_of_problems_whose_constants_are_not_known():
     problem = Outside.make(lambda x, node: x - node, NODES, DIM, solution=np.full(DIM, (NODES - 1) / 2))
-    trace = simulate(problem, make_network("ring", NODES), make(theta=50.0), 1000)
+    trace = simulate(problem, make_network("ring", NODES), make(theta=50.0), iterations=1000)
     assert trace.diverged
     assert "lower theta" in trace.message
 
@@ -120,7 +120,7 @@ def test_a_start_at_the_solution_is_not_called_divergence():
     vectors = np.random.default_rng(0).normal(size=(NODES, DIM))
     problem = Consensus.make(vectors - vectors.mean(0))
     start = Start(x=np.zeros((NODES, DIM)))
-    trace = simulate(problem, make_network("ring", NODES), make(), 2000, start=start, record_every=1)
+    trace = simulate(problem, make_network("ring", NODES), make(), iterations=2000, start=start, record_every=1)
     assert not trace.diverged
     assert trace["error"][-1] < 1e-10
 
@@ -130,13 +130,13 @@ def test_a_goal_that_cannot_be_told_is_refused(setting):
         simulate(*setting, make(), 5, until=1e-18, goal="suboptimality")
     silent = Outside.make(lambda x, node: x, NODES, DIM, solution=np.zeros(DIM))
     with pytest.raises(InputError, match="give it a loss"):
-        simulate(silent, setting[1], make(), 5, until=1e-3, goal="suboptimality")
+        simulate(silent, setting[1], make(), iterations=5, until=1e-3, goal="suboptimality")
 
 
 def test_stochastic_runs_are_recorded_about_ten_times_a_pass():
     problem, network = LeastSquares.random(4, 3, samples=500), make_network("ring", 4)
     method = PrimalDual.make(make_quantizer("dit-4", 3), 0.01, 0.01, dim=3, option="C")
-    assert list(simulate(problem, network, method, 120)["iteration"]) == [0, 50, 100, 120]
+    assert list(simulate(problem, network, method, iterations=120)["iteration"]) == [0, 50, 100, 120]
 
 
 def test_reaching_nothing_is_said(setting):
@@ -156,7 +156,7 @@ def test_a_run_that_starts_at_the_goal_takes_no_iteration(setting):
 def test_the_goal_may_be_the_suboptimality():
     problem, network = LeastSquares.random(6, 4), make_network("complete", 6)
     method = PrimalDual.make(make_quantizer("exact", 4), 0.5, 1.0, dim=4)
-    trace = simulate(problem, network, method, 50_000, until=1e-6, goal="suboptimality", record_every=1)
+    trace = simulate(problem, network, method, iterations=50_000, until=1e-6, goal="suboptimality", record_every=1)
     assert trace.converged
     assert trace["suboptimality"][-1] <= 1e-6 < trace["suboptimality"][-2]
 
@@ -174,14 +174,16 @@ def test_simulated_time_goes_on_while_most_links_wait(method, exchanges, sent):
     """On a path of 4 nodes a round of tree is 6 messages in 4 exchanges, on a star one of DIANA 6 in 2."""
     problem, network = Consensus.random(4, 8), make_network("path" if method == "tree" else "star", 4)
     method = make_method(method, problem, network, "exact")
-    trace = simulate(problem, network, method, exchanges, record_every=1, link_model=LinkModel(bandwidth=1.0))
+    trace = simulate(
+        problem, network, method, iterations=exchanges, record_every=1, link_model=LinkModel(bandwidth=1.0)
+    )
     message = 8 * (4 + 8 * 8)
     assert trace["messages"][-1] == sent
     np.testing.assert_allclose(trace["simulated_seconds"], trace["iteration"] * message)
 
 
 def test_float32_runs_stay_in_float32(in_float32):
-    trace = simulate(Consensus.random(NODES, DIM), make_network("ring", NODES), make(), 2000, until=1e-8)
+    trace = simulate(Consensus.random(NODES, DIM), make_network("ring", NODES), make(), iterations=2000, until=1e-8)
     assert trace.x.dtype == np.float32
     assert trace.converged
 

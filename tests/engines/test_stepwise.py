@@ -58,13 +58,13 @@ def test_ranks_give_the_simulators_run_bit_for_bit(network, quantizer, messages,
     method = method_of(quantizer, messages)
     kinds = (Consensus.random(NODES, DIM), LeastSquares.random(NODES, DIM, samples=40))
     for problem in kinds if quantizer == "dit-4" else kinds[1:]:
-        simulated = simulate(problem, network, method, 25, record_every=4)
+        simulated = simulate(problem, network, method, iterations=25, record_every=4)
         # The simulator knows the length of entropy codes from a model only.
         varies = {"wire_bits_per_link"} if quantizer not in ("exact", "rand-9", "natural") else set()
-        encoded = simulate(problem, network, method, 25, record_every=4, encode=True)
+        encoded = simulate(problem, network, method, iterations=25, record_every=4, encode=True)
         same_run(simulated, encoded, varies)
         for size in ranks:
-            for trace in run_on(size, problem, network, method, 25, record_every=4):
+            for trace in run_on(size, problem, network, method, iterations=25, record_every=4):
                 same_run(encoded, trace)
 
 
@@ -73,8 +73,8 @@ def test_samples_and_coins_do_not_depend_on_who_holds_a_node(option, messages):
     network = make_network("ring", NODES)
     problem = LeastSquares.random(NODES, DIM, samples=40)
     method = method_of(theta=0.05, eta=0.02, option=option, messages=messages)
-    whole = simulate(problem, network, method, 40)
-    trace = run_on(2, problem, network, method, 40)[0]
+    whole = simulate(problem, network, method, iterations=40)
+    trace = run_on(2, problem, network, method, iterations=40)[0]
     assert trace["gradient_evaluations"].tolist() == whole["gradient_evaluations"].tolist()
     np.testing.assert_allclose(trace.x, whole.x, rtol=0, atol=1e-9)
 
@@ -87,8 +87,8 @@ def test_other_methods_run_on_ranks_too(name):
     network = make_network("star", 7)
     problem = LeastSquares.random(7, DIM, samples=40)
     method = make_method(name, problem, network, **OF_OTHERS.get(name, {}))
-    simulated = simulate(problem, network, method, 20)
-    trace = run_on(3, problem, network, method, 20)[0]
+    simulated = simulate(problem, network, method, iterations=20)
+    trace = run_on(3, problem, network, method, iterations=20)[0]
     varies = {"wire_bits_per_link"} if "gradient" not in name else set()
     same_run(simulated, trace, varies)
     assert trace["wire_bits_per_link"][-1] == pytest.approx(simulated["wire_bits_per_link"][-1], rel=0.005)
@@ -99,8 +99,8 @@ def test_logistic_regression_is_the_same_but_for_rounding():
     problem = Logistic.from_samples(samples, split_samples(samples, 6), samples.binary_labels(), 0.1)
     network = make_network("ring", 6)
     method = make_method("primal-dual", problem, network, "dit-4", theta=0.1, eta=2.0)
-    simulated = simulate(problem, network, method, 1000, until=1e-10)
-    trace = run_on(3, problem, network, method, 1000, until=1e-10)[2]
+    simulated = simulate(problem, network, method, iterations=1000, until=1e-10)
+    trace = run_on(3, problem, network, method, iterations=1000, until=1e-10)[2]
     assert simulated.converged
     assert trace.converged
     # Until rounding flips a level the runs are one run.
@@ -114,7 +114,7 @@ def test_bytes_given_to_the_transport_are_those_of_links_between_ranks():
     given = []
 
     def run(transport):
-        trace = run_stepwise(problem, network, method_of(), 30, transport)
+        trace = run_stepwise(problem, network, method_of(), iterations=30, transport=transport)
         given.append(transport.given)
         return trace
 
@@ -134,7 +134,7 @@ def test_bytes_given_to_the_transport_are_those_of_links_between_ranks():
 
 
 def test_compute_coding_and_communication_are_told_apart():
-    trace = run_on(2, Consensus.random(4, DIM), make_network("ring", 4), method_of(), 20)[0]
+    trace = run_on(2, Consensus.random(4, DIM), make_network("ring", 4), method_of(), iterations=20)[0]
     parts = [trace[f"{part}_seconds"] for part in ("compute", "coding", "communication")]
     assert all((np.diff(part) > 0).all() for part in parts)
     assert sum(part[-1] for part in parts) <= trace["seconds"][-1] * 1.001
@@ -181,17 +181,19 @@ def test_ranks_that_are_set_up_differently_say_so():
 
     def run(transport):
         method = method_of(theta=0.2 + 0.1 * (transport.rank == 1))
-        return run_stepwise(problem, network, method, 5, transport)
+        return run_stepwise(problem, network, method, iterations=5, transport=transport)
 
     with pytest.raises(InputError, match="rank 1 is set up for another run"):
         on_ranks(2, run)
 
     def encode_otherwise(transport):
         code = "fixed" if transport.rank == 1 else "entropy"
-        return run_stepwise(problem, network, method_of(), 5, transport, code=code)
+        return run_stepwise(problem, network, method_of(), iterations=5, transport=transport, code=code)
 
     def record_otherwise(transport):
-        return run_stepwise(problem, network, method_of(), 5, transport, record_every=1 + transport.rank)
+        return run_stepwise(
+            problem, network, method_of(), iterations=5, transport=transport, record_every=1 + transport.rank
+        )
 
     with pytest.raises(InputError, match="rank 1 is set up for another run"):
         on_ranks(2, record_otherwise)
@@ -207,13 +209,13 @@ def test_a_value_that_is_no_number_is_named_with_its_node():
     problem = Outside.make(gradient, 6, DIM, smoothness=1.0, convexity=1.0, solution=np.full(DIM, 2.5))
     network, method = make_network("ring", 6), method_of(eta=0.5)
     with pytest.raises(InputError, match="node 4 has a value that is no finite number in iteration 1"):
-        run_stepwise(problem, network, method, 5, SingleProcess())
+        run_stepwise(problem, network, method, iterations=5, transport=SingleProcess())
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_a_run_that_grows_beyond_all_numbers_has_diverged_and_is_no_mistake(ranks):
     network, problem = make_network("ring", 6), Consensus.random(6, DIM)
-    traces = run_on(ranks, problem, network, method_of(theta=1e3), 5000, record_every=5000)
+    traces = run_on(ranks, problem, network, method_of(theta=1e3), iterations=5000, record_every=5000)
     for trace in traces:
         assert trace.diverged
         assert 1 < trace["iteration"][-1] < 5000
@@ -241,7 +243,7 @@ def test_a_message_that_is_not_as_it_was_sent_is_named(fault):
 
     network, problem = make_network("path", 4), Consensus.random(4, DIM)
     with pytest.raises(WireError, match=rf"from rank 1, node 2 to node 1: .*{words}"):
-        run_on(2, problem, network, method_of("rand-9"), 8, tamper)
+        run_on(2, problem, network, method_of("rand-9"), iterations=8, tamper=tamper)
 
 
 def test_messages_on_swapped_links_are_named():
@@ -252,7 +254,7 @@ def test_messages_on_swapped_links_are_named():
     # Rank 0 holds nodes 0 and 1, rank 1 nodes 2 and 3: on a ring two links come from rank 1.
     network, problem = make_network("ring", 4), Consensus.random(4, DIM)
     with pytest.raises(WireError, match=r"expected link \d+, but this is the message of link \d+"):
-        run_on(2, problem, network, method_of("exact"), 8, tamper)
+        run_on(2, problem, network, method_of("exact"), iterations=8, tamper=tamper)
 
 
 def test_an_announced_length_beyond_the_bound_is_refused_before_room_is_made():
@@ -261,7 +263,7 @@ def test_an_announced_length_beyond_the_bound_is_refused_before_room_is_made():
 
     network, problem = make_network("path", 4), Consensus.random(4, DIM)
     with pytest.raises(WireError, match="was announced, but the most is"):
-        run_on(2, problem, network, method_of("dit-4"), 8, tamper)
+        run_on(2, problem, network, method_of("dit-4"), iterations=8, tamper=tamper)
 
 
 def test_nodes_are_dealt_in_blocks():
@@ -276,7 +278,7 @@ def test_measures_need_the_compiled_loop():
             Consensus.random(4, DIM),
             make_network("ring", 4),
             method_of(),
-            5,
+            iterations=5,
             measures={"a": lambda s, p: 0},
             encode=True,
         )

@@ -15,7 +15,9 @@ from lessbits.engines.recording.trace import FORMAT
 def trace():
     problem, network = Consensus.random(6, 8), make_network("ring", 6)
     method = PrimalDual.make(make_quantizer("dit-4", 8), 0.5, 1.0, dim=8)
-    result = simulate(problem, network, method, 40, until=1e-2, record_every=3, link_model=LinkModel(1e-3, 1e6))
+    result = simulate(
+        problem, network, method, iterations=40, until=1e-2, record_every=3, link_model=LinkModel(1e-3, 1e6)
+    )
     return result.with_settings({"theta": 0.1 + 0.2, "data": None, "name": "żółw", "seed": 2**63})
 
 

@@ -86,5 +86,7 @@ def on_ranks(size, function, tamper=None):
 def run_on(size, problem, network, method, iterations, tamper=None, **options):
     """Run on threads, and return the traces of all ranks."""
     return on_ranks(
-        size, lambda transport: run_stepwise(problem, network, method, iterations, transport, **options), tamper
+        size,
+        lambda transport: run_stepwise(problem, network, method, iterations=iterations, transport=transport, **options),
+        tamper,
     )

@@ -84,7 +84,7 @@ def test_simulating_makes_room(monkeypatch):
         monkeypatch.setattr(module, "make_room", lambda module=module: asked.append(module.__name__))
     problem, network = Consensus.random(4, 3), make_network("ring", 4)
     method = make_method("primal-dual", problem, network)
-    simulate(problem, network, method, 2)
-    simulate(problem, network, method, 2, encode=True)
+    simulate(problem, network, method, iterations=2)
+    simulate(problem, network, method, iterations=2, encode=True)
     sweep.sweep(problem, network, method, [{"theta": 0.1}], sweep.Budget(2))
     assert [name.rpartition(".")[2] for name in asked] == ["simulate", "stepwise", "sweep"]

@@ -18,7 +18,7 @@ def alike(condition):
 def iterations(name, condition, **options):
     problem = alike(condition)
     method = make_method(name, problem, NETWORK, **options)
-    trace = simulate(problem, NETWORK, method, 60_000, until=1e-12, record_every=10)
+    trace = simulate(problem, NETWORK, method, iterations=60_000, until=1e-12, record_every=10)
     assert trace.converged, trace.message
     return trace["iteration"][-1]
 
@@ -40,7 +40,7 @@ def test_iterations_grow_with_the_root_of_the_condition_number(quantizer, stepsi
 def test_it_converges_linearly_to_1e_20(option, quantizer):
     problem = alike(50.0)
     method = make_method("accelerated", problem, NETWORK, quantizer, option, stepsizes="practical")
-    trace = simulate(problem, NETWORK, method, 60_000, until=1e-20, record_every=10)
+    trace = simulate(problem, NETWORK, method, iterations=60_000, until=1e-20, record_every=10)
     assert trace.converged, trace.message
     half = np.flatnonzero(trace["error"] < 1e-10)[0]
     assert 0.25 < trace["iteration"][half] / trace["iteration"][-1] < 0.7
@@ -52,4 +52,4 @@ def test_flat_losses_and_too_much_momentum_are_refused():
         make_method("accelerated", flat, NETWORK, "exact")
     problem = LeastSquares.random(6, 10, condition=50.0)
     with pytest.raises(InputError, match="must be below 1"):
-        simulate(problem, NETWORK, make_method("accelerated", problem, NETWORK, "exact", momentum=1.0), 1)
+        simulate(problem, NETWORK, make_method("accelerated", problem, NETWORK, "exact", momentum=1.0), iterations=1)

@@ -80,12 +80,12 @@ def slopes(errors):
 def test_an_exact_method_goes_straight_to_the_solution_and_stays_there(name, problem):
     problem, network = PROBLEMS[problem], network_of(name)
     method = make(name, problem, **LINEAR[name])
-    trace = simulate(problem, network, method, 20_000, until=1e-16, record_every=2)
+    trace = simulate(problem, network, method, iterations=20_000, until=1e-16, record_every=2)
     assert trace.converged, trace.message
     first, second = slopes(trace["error"])
     assert first < 0
     assert 0.5 < second / first < (10 if name == "tree" else 2)  # which learns the curvature, and gets faster
-    further = simulate(problem, network, method, 2 * int(trace["iteration"][-1]) + 100)
+    further = simulate(problem, network, method, iterations=2 * int(trace["iteration"][-1]) + 100)
     assert further["error"][-50:].max() < 1e-24
 
 
@@ -95,7 +95,7 @@ def test_choco_gossip_goes_straight_to_the_average(quantizer, gamma):
     problem = Consensus.random(NODES, DIM + 3)
     method = make_method("choco", problem, RING, quantizer, gamma=gamma)
     assert method.eta == 0
-    trace = simulate(problem, RING, method, 1000, until=1e-16)
+    trace = simulate(problem, RING, method, iterations=1000, until=1e-16)
     assert trace.converged, trace.message
     first, second = slopes(trace["error"])
     assert 0.5 < second / first < 2
@@ -105,7 +105,7 @@ def test_dgd_stops_at_its_known_bias_which_shrinks_with_the_step_size():
     oracle, mixing = Oracle(RIDGE), np.eye(NODES) - RING.laplacian().toarray()
     errors = []
     for eta in (0.5, 0.025, 0.0125):
-        trace = simulate(RIDGE, RING, Dgd(eta), 20_000)
+        trace = simulate(RIDGE, RING, Dgd(eta), iterations=20_000)
         np.testing.assert_allclose(trace.x, oracle.bias(mixing, eta), rtol=0, atol=1e-10)
         errors.append(trace["error"][-1])
     assert errors[0] > 0.01
@@ -116,7 +116,7 @@ def test_dgd_stops_at_its_known_bias_which_shrinks_with_the_step_size():
 def test_with_decreasing_steps_a_biased_method_keeps_coming_closer(name):
     option, sizes, (most, least) = SUBLINEAR[name]
     method = make("dgd" if name == "d-sgd" else name, RIDGE, option, **sizes)
-    error = simulate(RIDGE, RING, method, 64_000, record_every=250)["error"]
+    error = simulate(RIDGE, RING, method, iterations=64_000, record_every=250)["error"]
     lengths = [len(error) // 16, len(error) // 4, len(error) - 1]
     levels = [error[length // 2 : length + 1].mean() for length in lengths]
     assert levels[0] < error[0] / 4
@@ -144,10 +144,10 @@ def compilations():
 def test_other_step_sizes_and_seeds_compile_nothing(name, compilations):
     option, sizes, _ = SUBLINEAR.get(name, (None, LINEAR.get(name), None))
     method, network = make(name, RIDGE, option, **sizes), network_of(name)
-    first = simulate(RIDGE, network, method, 50)
+    first = simulate(RIDGE, network, method, iterations=50)
     compilations.clear()
     smaller = {size: 0.9 * float(getattr(method, size)) for size in method.step_size_names}
-    second = simulate(RIDGE, network, replace(method, **smaller), 50, seed=1)
+    second = simulate(RIDGE, network, replace(method, **smaller), iterations=50, seed=1)
     assert not compilations
     assert np.abs(first.x - second.x).max() > 1e-6
 
@@ -173,7 +173,7 @@ ACCOUNTS = {
 @pytest.mark.parametrize("name", ACCOUNTS)
 def test_bits_and_gradients_are_counted_as_they_are_sent_and_taken(name):
     even, odd, rounds, gradients = ACCOUNTS[name]
-    trace = simulate(RIDGE, network_of(name), make(name, RIDGE), 6, record_every=1)
+    trace = simulate(RIDGE, network_of(name), make(name, RIDGE), iterations=6, record_every=1)
     np.testing.assert_allclose(np.diff(trace["total_bits"]), [even, odd] * 3)
     assert trace["gradient_rounds"][-1] == rounds
     assert trace["gradient_evaluations"][-1] == gradients
@@ -183,7 +183,7 @@ def test_bits_and_gradients_are_counted_as_they_are_sent_and_taken(name):
 @pytest.mark.parametrize("name", BASELINES)
 def test_suggested_step_sizes_do_not_diverge(name, stepsizes):
     method = make(name, RIDGE, stepsizes=stepsizes)
-    trace = simulate(RIDGE, network_of(name), method, 2000, record_every=20)
+    trace = simulate(RIDGE, network_of(name), method, iterations=2000, record_every=20)
     assert not trace.diverged
     # Methods with a bias may stop further away than they started, but not far away.
     assert trace["error"][20:].max() < (1 if name in LINEAR else 5) * trace["error"][0]
@@ -192,7 +192,7 @@ def test_suggested_step_sizes_do_not_diverge(name, stepsizes):
 def test_suggested_step_sizes_of_gradient_tracking_do_not_diverge_on_a_complete_network():
     network = make_network("complete", NODES)
     method = make_method("gradient-tracking", RIDGE, network)
-    assert not simulate(RIDGE, network, method, 500).diverged
+    assert not simulate(RIDGE, network, method, iterations=500).diverged
 
 
 def test_every_method_is_held_to_a_promise():

@@ -30,7 +30,7 @@ def refusal(name, problem=PROBLEM, network=None, **options):
     """The sentence that a user reads; it must come before anything is computed."""
     network = network or (STAR if "diana" in name else RING)
     with pytest.raises(InputError) as error:
-        simulate(problem, network, make_method(name, problem, network, **options), 1)
+        simulate(problem, network, make_method(name, problem, network, **options), iterations=1)
     sentence = str(error.value)
     assert "\n" not in sentence
     assert len(sentence) < 220

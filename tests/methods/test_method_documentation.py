@@ -52,7 +52,7 @@ def test_the_method_of_the_page_is_the_one_that_it_writes_down(page) -> None:
 
 
 def test_the_method_of_the_page_goes_straight_to_the_solution_of_ridge_regression(page) -> None:
-    trace = lessbits.simulate(PROBLEM, NETWORK, page["DSquared"](1 / PROBLEM.smoothness), 2000, until=1e-16)
+    trace = lessbits.simulate(PROBLEM, NETWORK, page["DSquared"](1 / PROBLEM.smoothness), iterations=2000, until=1e-16)
     assert trace.converged
     logarithm = np.log(trace["error"])[len(trace) // 10 :]
     first, second = (np.polyfit(np.arange(len(half)), half, 1)[0] for half in np.array_split(logarithm, 2))
@@ -69,7 +69,7 @@ def test_its_step_size_is_a_leaf_and_its_gradients_are_structure(page) -> None:
 def test_the_page_refuses_networks_that_do_not_suit_it(page) -> None:
     even = lessbits.make_network("ring", 8)
     with pytest.raises(lessbits.InputError, match="needs λ_max"):
-        lessbits.simulate(ridge(8, DIM, 8, 0.1), even, page["DSquared"](0.1), 1)
+        lessbits.simulate(ridge(8, DIM, 8, 0.1), even, page["DSquared"](0.1), iterations=1)
 
 
 def test_the_runs_of_the_page_converge(page, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ def test_exact_messages_equal_the_plain_primal_dual_gradient_method():
     history = run_reference(
         network, lambda k, x: np.asarray(problem.gradient(x)), np.zeros((NODES, DIM)), 200, 0.3, 0.7
     )
-    trace = simulate(problem, network, method, 200, measures={"z": Spy(2, 1)}, record_every=1)
+    trace = simulate(problem, network, method, iterations=200, measures={"z": Spy(2, 1)}, record_every=1)
     np.testing.assert_allclose(trace.x, history[-1][0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(trace["z"][1:], [z[2, 1] for _, z in history], rtol=0, atol=1e-12)
 
@@ -109,7 +109,9 @@ def test_messages_equal_the_algorithm_with_all_memories_held(messages, corrected
         messages,
         corrected,
     )
-    trace = simulate(problem, network, method, 25, seed=5, start=start, measures={"z": Spy(0, 1)}, record_every=1)
+    trace = simulate(
+        problem, network, method, iterations=25, seed=5, start=start, measures={"z": Spy(0, 1)}, record_every=1
+    )
     np.testing.assert_allclose(trace.x, history[-1][0], rtol=0, atol=1e-11)
     np.testing.assert_allclose(trace["z"][1:], [z[0, 1] for _, z in history], rtol=0, atol=1e-11)
 
@@ -120,7 +122,9 @@ def test_messages_equal_the_algorithm_with_all_memories_held(messages, corrected
 def test_options_a_and_b_are_the_same_on_consensus_with_eta_one(quantizer, messages):
     problem, network = Consensus.random(NODES, DIM), make_network("ring", NODES)
     a, b = (
-        simulate(problem, network, make(quantizer, 0.1, 1.0, option=option, messages=messages), 60, record_every=1)
+        simulate(
+            problem, network, make(quantizer, 0.1, 1.0, option=option, messages=messages), iterations=60, record_every=1
+        )
         for option in "AB"
     )
     np.testing.assert_allclose(a.x, b.x, rtol=0, atol=1e-13)
@@ -133,8 +137,8 @@ def test_full_batches_make_the_stochastic_options_equal_to_b_on_one_sample_nodes
     data = {"c": np.random.default_rng(1).normal(size=(NODES, 1, DIM))}
     problem = Custom.make(lambda x, s: 0.5 * ((x - s["c"]) ** 2).sum() + (x**4).sum(), data, DIM)
     network = make_network("ring", NODES)
-    expected = simulate(problem, network, make("dit-4", 0.1, 0.1), 50)
-    found = simulate(problem, network, make("dit-4", 0.1, 0.1, option=option), 50)
+    expected = simulate(problem, network, make("dit-4", 0.1, 0.1), iterations=50)
+    found = simulate(problem, network, make("dit-4", 0.1, 0.1, option=option), iterations=50)
     np.testing.assert_allclose(found.x, expected.x, rtol=0, atol=1e-12)
 
 
@@ -147,7 +151,7 @@ LONG_RUNS += [("A", "dit-3", "edge"), ("C", "dit-3", "edge"), ("D", "dit-3", "in
 def test_dual_variables_sum_to_zero_for_50_000_iterations_in_float32(option, quantizer, messages, in_float32):
     problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("ring", NODES)
     method = make(quantizer, 0.02, 0.3 if option in "AB" else 0.05, option=option, messages=messages)
-    trace = simulate(problem, network, method, 50_000, record_every=500, measures={"sum": DualSum()})
+    trace = simulate(problem, network, method, iterations=50_000, record_every=500, measures={"sum": DualSum()})
     assert not trace.diverged
     drift = trace["sum"]
     size = np.abs(np.asarray(problem.gradient(jnp.asarray(np.broadcast_to(problem.solution, (NODES, DIM)))))).max()
@@ -165,7 +169,7 @@ def test_a_converged_run_in_float32_stays_where_it_is(messages, in_float32):
     """An error that rounding leaves in g would pull the mean of the nodes away, in proportion to iterations."""
     problem, network = Consensus.random(8, 100), make_network("complete", 8)
     method = primal_dual(problem, network, "dit-4", messages=messages, stepsizes="practical")
-    trace = simulate(problem, network, method, 10_000, record_every=100)
+    trace = simulate(problem, network, method, iterations=10_000, record_every=100)
     assert trace["error"][10:].max() < 1e-11
     assert trace["error"][-20:].mean() < 2 * trace["error"][10:30].mean()
 
@@ -180,7 +184,7 @@ def test_the_solution_is_a_fixed_point(option, quantizer, messages):
     everywhere = np.broadcast_to(problem.solution, (NODES, DIM))
     start = Start(everywhere, np.asarray(problem.gradient(jnp.asarray(everywhere))), everywhere)
     trace = simulate(
-        problem, network, make(quantizer, option=option, messages=messages), 20, start=start, record_every=1
+        problem, network, make(quantizer, option=option, messages=messages), iterations=20, start=start, record_every=1
     )
     assert trace["error"].max() < 1e-24
 
@@ -195,7 +199,7 @@ def test_any_start_with_dual_sum_zero_leads_to_the_solution_linearly(option, mes
     x, z, h = (10 * random.normal(size=(NODES, DIM)) for _ in range(3))
     method = primal_dual(problem, network, "dit-4", option, messages, corrected=corrected)
     start = Start(x, z - z.mean(0), h)
-    trace = simulate(problem, network, method, 20_000, until=1e-20, start=start, record_every=10)
+    trace = simulate(problem, network, method, iterations=20_000, until=1e-20, start=start, record_every=10)
     assert trace.converged
     error = trace["error"]
     halfway = error[len(error) // 2]
@@ -206,14 +210,14 @@ def test_any_start_with_dual_sum_zero_leads_to_the_solution_linearly(option, mes
 def test_theorys_step_sizes_hold_for_the_corrected_step_where_kappa_is_not_small(option, messages):
     problem, network = LeastSquares.random(NODES, DIM, condition=30.0), make_network("ring", NODES)
     method = primal_dual(problem, network, "dit-4", option, messages, corrected=True)
-    trace = simulate(problem, network, method, 200_000, until=1e-20, record_every=100)
+    trace = simulate(problem, network, method, iterations=200_000, until=1e-20, record_every=100)
     assert trace.converged
 
 
 def test_option_a_has_no_step_to_correct():
     problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("ring", NODES)
     plain, corrected = (primal_dual(problem, network, "dit-4", "A", corrected=each) for each in (False, True))
-    runs = [simulate(problem, network, method, 50)["error"] for method in (plain, corrected)]
+    runs = [simulate(problem, network, method, iterations=50)["error"] for method in (plain, corrected)]
     np.testing.assert_array_equal(*runs)
 
 
@@ -229,20 +233,20 @@ def test_option_a_has_no_step_to_correct():
 def test_a_start_that_would_lead_elsewhere_is_refused(start, says):
     problem, network = Consensus.random(NODES, DIM), make_network("complete", NODES)
     with pytest.raises(InputError, match=says):
-        simulate(problem, network, make("exact", 1.0, 1.0), 5, start=start)
+        simulate(problem, network, make("exact", 1.0, 1.0), iterations=5, start=start)
 
 
 @pytest.mark.parametrize("option", "CD")
 def test_a_batch_larger_than_any_nodes_data_is_refused(option):
     problem, network = LeastSquares.random(NODES, DIM, samples=7), make_network("ring", NODES)
     with pytest.raises(InputError, match="no node has more than 7 samples"):
-        simulate(problem, network, make("exact", option=option, batch_size=8), 5)
+        simulate(problem, network, make("exact", option=option, batch_size=8), iterations=5)
 
 
 def test_option_d_counts_both_sample_gradients_and_its_refreshes():
     problem, network = LeastSquares.random(NODES, 4, samples=20), make_network("ring", NODES)
     method = make("dit-3", 0.01, 0.05, dim=4, option="D", batch_size=2)
-    trace = simulate(problem, network, method, 4000, record_every=1)
+    trace = simulate(problem, network, method, iterations=4000, record_every=1)
     work = np.diff(trace["gradient_evaluations"])
     assert work[0] >= NODES * (2 * 2 + 20)
     assert np.all((work - NODES * 4) % 20 == 0)
@@ -255,7 +259,9 @@ def test_option_d_counts_both_sample_gradients_and_its_refreshes():
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_option_c_takes_a_batch_an_iteration(batch_size):
     problem, network = LeastSquares.random(NODES, 4, samples=20), make_network("ring", NODES)
-    trace = simulate(problem, network, make("dit-3", 0.01, 0.05, dim=4, option="C", batch_size=batch_size), 10)
+    trace = simulate(
+        problem, network, make("dit-3", 0.01, 0.05, dim=4, option="C", batch_size=batch_size), iterations=10
+    )
     assert trace["gradient_evaluations"][-1] == 10 * NODES * batch_size
 
 
@@ -263,7 +269,7 @@ def test_anchor_gradients_of_few_nodes_equal_those_of_all():
     """Option D refreshes node by node, or all at once if many coins fall; both must give the same run."""
     problem, network = LeastSquares.random(NODES, 4, samples=4), make_network("ring", NODES)
     few = make("dit-3", 0.01, 0.05, dim=4, option="D", batch_size=1)  # a quarter of the coins fall
-    trace = simulate(problem, network, few, 300)
+    trace = simulate(problem, network, few, iterations=300)
     plain = _option_d_in_numpy(problem, network, few, 300)
     np.testing.assert_allclose(trace.x, plain, rtol=0, atol=1e-10)
 
@@ -294,11 +300,11 @@ def test_nominal_bits_count_two_messages_a_link_or_one():
     problem, network = Consensus.random(NODES, DIM), make_network("star", NODES)
     bits = make_quantizer("dit-3", DIM).bits(DIM)
     for messages, count in (("independent", 2), ("broadcast", 1), ("edge", 1)):
-        trace = simulate(problem, network, make("dit-3", 0.1, 1.0, messages=messages), 7)
+        trace = simulate(problem, network, make("dit-3", 0.1, 1.0, messages=messages), iterations=7)
         assert trace["bits_per_link"][-1] == 7 * count * bits
         assert trace["total_bits"][-1] == 7 * count * bits * network.links
         assert trace["messages"][-1] == 7 * count * network.links
-    exact = simulate(problem, network, make("exact", 0.1, 1.0), 7)
+    exact = simulate(problem, network, make("exact", 0.1, 1.0), iterations=7)
     assert exact["bits_per_link"][-1] == 7 * 32 * DIM
 
 

@@ -29,7 +29,9 @@ def test_it_converges_linearly_to_1e_20(option, network):
     problem, network = LeastSquares.random(10, 8, condition=20.0), make_network(network, 10, seed=2)
     method = make_method("tree", problem, network, "grid:2", option)
     start = Start(x=np.random.default_rng(0).normal(size=(10, 8)))
-    trace = simulate(problem, network, method, 60_000, until=1e-20, start=start, record_every=2 * int(method.height))
+    trace = simulate(
+        problem, network, method, iterations=60_000, until=1e-20, start=start, record_every=2 * int(method.height)
+    )
     assert trace.converged
     error = trace["error"]
     halfway = error[len(error) // 2]
@@ -39,7 +41,7 @@ def test_it_converges_linearly_to_1e_20(option, network):
 def test_option_c_stops_near_the_solution():
     problem, network = LeastSquares.random(10, 8, condition=5.0), make_network("star", 10)
     method = make_method("tree", problem, network, "grid:5", "C", eta=0.05)
-    error = simulate(problem, network, method, 4000, record_every=2)["error"]
+    error = simulate(problem, network, method, iterations=4000, record_every=2)["error"]
     assert 1e-6 < error[-500:].mean() < 0.3 * error[0]
 
 
@@ -47,7 +49,7 @@ def test_a_round_sends_one_message_up_and_one_down_every_edge_of_the_tree():
     problem, network = Consensus.random(12, 30), make_network("torus:3x4", 12)
     method = make_method("tree", problem, network)
     height = int(method.height)
-    trace = simulate(problem, network, method, 4 * height, record_every=1)
+    trace = simulate(problem, network, method, iterations=4 * height, record_every=1)
     sent = np.diff(trace["messages"])
     per_depth = np.bincount(np.asarray(method.depth), minlength=height + 1)
     up = [per_depth[depth] for depth in range(height, 0, -1)]
@@ -61,7 +63,7 @@ def test_one_round_averages_as_well_as_messages_are_fine():
     problem, network = Consensus.random(30, 50), make_network("ring", 30)
     for fineness in (10, 1000):
         method = make_method("tree", problem, network, f"grid:{fineness}")
-        error = simulate(problem, network, method, 2 * int(method.height))["error"][-1]
+        error = simulate(problem, network, method, iterations=2 * int(method.height))["error"][-1]
         assert 1e-2 / fineness**2 < error < 30 / fineness**2
 
 
@@ -86,14 +88,14 @@ def test_steps_of_curvature_learnt_elsewhere_do_not_run_away(seed, quantizer):
 
     problem, network = Custom.make(loss, {"center": centers}, 4), make_network("ring", 6)
     method = make_method("tree", problem, network, quantizer)
-    trace = simulate(problem, network, method, 100 * 2 * int(method.height), until=1e-12, record_every=6)
+    trace = simulate(problem, network, method, iterations=100 * 2 * int(method.height), until=1e-12, record_every=6)
     assert trace.converged
 
 
 def test_badly_conditioned_problems_need_far_fewer_rounds_than_gradient_descent():
     problem, network = sheared(nodes=8, dim=20, condition=1e4), make_network("star", 8)
     method = make_method("tree", problem, network, "grid:10")
-    trace = simulate(problem, network, method, 800, until=1e-12, record_every=2)
+    trace = simulate(problem, network, method, iterations=800, until=1e-12, record_every=2)
     assert trace.converged
     assert trace["gradient_rounds"][-1] < 400  # κ ln(1/ε) would be 3e5
 
@@ -109,4 +111,4 @@ def test_badly_conditioned_problems_need_far_fewer_rounds_than_gradient_descent(
 def test_quantizers_that_cannot_work_are_refused(quantizer, says):
     problem, network = LeastSquares.random(10, 8), make_network("star", 10)
     with pytest.raises(InputError, match=says):
-        simulate(problem, network, make_method("tree", problem, network, quantizer), 2)
+        simulate(problem, network, make_method("tree", problem, network, quantizer), iterations=2)

@@ -69,9 +69,11 @@ def check_logistic():
     samples = load_samples("breast-cancer").normalized_rows()
     problem = Logistic.from_samples(samples, split_samples(samples, NODES), samples.binary_labels(), 0.1)
     method = PrimalDual.make(make_quantizer("dit-4", problem.dim), 0.1, 2.0, dim=problem.dim)
-    trace = run_mpi(problem, RING, method, ITERATIONS)
+    trace = run_mpi(problem, RING, method, iterations=ITERATIONS)
     if RANK == 0:
-        np.testing.assert_allclose(trace["error"], simulate(problem, RING, method, ITERATIONS)["error"], rtol=1e-9)
+        np.testing.assert_allclose(
+            trace["error"], simulate(problem, RING, method, iterations=ITERATIONS)["error"], rtol=1e-9
+        )
 
 
 def check_bytes():

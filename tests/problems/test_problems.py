@@ -301,7 +301,7 @@ def test_an_outside_gradient_gives_the_same_run_as_ours(backend):
     network = make_network("ring", NODES)
     method = primal_dual(inside, network, "dit-4", stepsizes="theory")
     assert primal_dual(outside, network, "dit-4").theta == pytest.approx(method.theta)
-    ours, theirs = (simulate(p, network, method, 200, record_every=10) for p in (inside, outside))
+    ours, theirs = (simulate(p, network, method, iterations=200, record_every=10) for p in (inside, outside))
     np.testing.assert_allclose(theirs.x, ours.x, atol=1e-10)
     np.testing.assert_allclose(theirs["suboptimality"], ours["suboptimality"], atol=1e-10)
 
@@ -317,7 +317,7 @@ def test_a_custom_loss_knows_how_sharp_its_single_samples_are():
     network = make_network("ring", NODES)
     for option in "CD":
         method = primal_dual(problem, network, "dit-4", option=option)
-        assert not simulate(problem, network, method, 3000).diverged
+        assert not simulate(problem, network, method, iterations=3000).diverged
 
 
 def test_outside_gradients_of_single_samples_serve_options_c_and_d():
@@ -334,7 +334,7 @@ def test_outside_gradients_of_single_samples_serve_options_c_and_d():
     )
     for option in "CD":
         method = primal_dual(inside, network, "dit-4", option=option, batch_size=2)
-        ours, theirs = (simulate(p, network, method, 50, record_every=10) for p in (inside, outside))
+        ours, theirs = (simulate(p, network, method, iterations=50, record_every=10) for p in (inside, outside))
         np.testing.assert_allclose(theirs.x, ours.x, atol=1e-10)
         np.testing.assert_array_equal(theirs["gradient_evaluations"], ours["gradient_evaluations"])
 
@@ -370,7 +370,7 @@ def test_a_stream_of_fresh_samples_serves_option_c():
     errors = {}
     for batch_size in (1, 8):
         method = primal_dual(problem, network, "dit-4", option="C", batch_size=batch_size, theta=0.3, eta=0.1)
-        trace = simulate(problem, network, method, 3000, record_every=10)
+        trace = simulate(problem, network, method, iterations=3000, record_every=10)
         assert not trace.diverged
         errors[batch_size] = trace["error"][100:].mean()
     # Gradient descent with fresh noise of variance DIM / b stops near η·DIM / (2 b).

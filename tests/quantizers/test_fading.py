@@ -62,10 +62,12 @@ def test_a_schedule_that_runs_away_is_held_back_and_the_run_goes_on():
     """The factor is far below what the method can do: the grid is raised, and only bits are lost."""
     problem, network = Consensus.random(12, 20), make_network("ring", 12)
     method = primal_dual(problem, network, "fading:1:0.5", messages="broadcast", theta=0.5, eta=0.5)
-    trace = simulate(problem, network, method, 3000, until=1e-20, record_every=10)
+    trace = simulate(problem, network, method, iterations=3000, until=1e-20, record_every=10)
     assert trace.converged
-    encoded = simulate(problem, network, method, 100, record_every=50, encode=True)
-    assert np.array_equal(encoded["error"], simulate(problem, network, method, 100, record_every=50)["error"])
+    encoded = simulate(problem, network, method, iterations=100, record_every=50, encode=True)
+    assert np.array_equal(
+        encoded["error"], simulate(problem, network, method, iterations=100, record_every=50)["error"]
+    )
     assert (np.diff(encoded["wire_bits_per_link"]) / 50 < 20 * 24 + 8 * 10).all()
 
 
@@ -109,7 +111,7 @@ def test_theorys_step_sizes_are_those_of_exact_messages_and_reach_1e_20(option, 
     exact = primal_dual(problem, network, "exact", **options)
     method = primal_dual(problem, network, "fading:1:0.97", **options)
     assert (method.theta, method.eta, method.alpha) == (exact.theta, exact.eta, exact.alpha)
-    trace = simulate(problem, network, method, 20_000, until=1e-20, record_every=10)
+    trace = simulate(problem, network, method, iterations=20_000, until=1e-20, record_every=10)
     assert trace.converged, trace.message
     half = np.flatnonzero(trace["error"] < 1e-10)[0]
     assert 0.3 < trace["iteration"][half] / trace["iteration"][-1] < 0.65  # linear
@@ -125,7 +127,7 @@ def test_practical_step_sizes_promise_the_pace_and_how_large_messages_are(networ
     promise = predict_step_sizes(problem, network, quantizer, messages=messages, corrected=corrected)
     assert promise.rate == pytest.approx(factor**2, rel=1e-4)
     method = primal_dual(problem, network, quantizer, messages=messages, corrected=corrected, stepsizes="practical")
-    trace = simulate(problem, network, method, 2000, until=1e-12, record_every=1)
+    trace = simulate(problem, network, method, iterations=2000, until=1e-12, record_every=1)
     assert trace["iteration"][-1] == pytest.approx(promise.iterations(100 / 1e-12), rel=0.25)
     # Late messages have the spread that was promised: bits of a rounded Gaussian, within a third of a bit.
     sent = np.diff(trace["wire_bits_per_link"])[-20:].mean() - 7 * 8

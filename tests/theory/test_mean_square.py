@@ -34,7 +34,7 @@ def test_runs_need_about_the_iterations_that_the_model_promises(network, message
     quantizer = make_quantizer(quantizer, 100)
     promise = predict_step_sizes(problem, network, quantizer, messages=messages, corrected=corrected)
     method = PrimalDual.make(quantizer, *promise.sizes, messages=messages, corrected=corrected)
-    trace = simulate(problem, network, method, 5000, until=1e-9, record_every=1)
+    trace = simulate(problem, network, method, iterations=5000, until=1e-9, record_every=1)
     expected = promise.iterations(trace["error"][0] / 1e-9)
     assert trace.converged
     # The start counts too: momentum takes time to build up.
@@ -99,7 +99,7 @@ TABLE = [
 def test_practical_step_sizes_converge_on_the_whole_table(network, problem, quantizer, messages, corrected):
     problem, network = PROBLEMS[problem](), make_network(network, 12, seed=1)
     method = primal_dual(problem, network, quantizer, "B", messages, corrected=corrected, stepsizes="practical")
-    assert simulate(problem, network, method, 20_000, until=1e-10, record_every=10).converged
+    assert simulate(problem, network, method, iterations=20_000, until=1e-10, record_every=10).converged
 
 
 @pytest.mark.parametrize("option", "BD")
@@ -117,7 +117,7 @@ def test_practical_step_sizes_are_larger_and_faster_than_theorys(option, message
     errors = {}
     for kind in ("theory", "practical"):
         method = primal_dual(problem, network, quantizer, option=option, messages=messages, stepsizes=kind)
-        trace = simulate(problem, network, method, 4000, record_every=100)
+        trace = simulate(problem, network, method, iterations=4000, record_every=100)
         assert not trace.diverged
         errors[kind] = (method.theta, trace["error"][-1])
     assert errors["practical"][0] > 2 * errors["theory"][0]
@@ -128,11 +128,11 @@ def test_practical_step_sizes_on_an_ill_conditioned_problem_do_not_diverge_later
     """The noise feeds itself slowly through flat directions: a short trial may not show it, the mean square does."""
     problem, network = LeastSquares.random(12, 20, condition=3000.0), make_network("ring", 12)
     method = primal_dual(problem, network, "dit-2", stepsizes="practical")
-    trace = simulate(problem, network, method, 60_000, record_every=100)
+    trace = simulate(problem, network, method, iterations=60_000, record_every=100)
     assert trace["error"][-1] < 0.05 * trace["error"][0]
     noiseless = primal_dual(problem, network, "exact", stepsizes="practical")
     naive = primal_dual(problem, network, "dit-2", theta=noiseless.theta, eta=noiseless.eta)
-    grown = simulate(problem, network, naive, 60_000, record_every=100)
+    grown = simulate(problem, network, naive, iterations=60_000, record_every=100)
     assert grown.diverged or grown["error"][-1] > 10 * np.max(trace["error"][-10:])
 
 
@@ -143,6 +143,6 @@ def test_unstable_practical_step_sizes_are_halved_until_they_hold():
     pressed = primal_dual(problem, network, "dit-4", stepsizes="practical", eta=1.9)
     assert pressed.eta == 1.9
     assert pressed.theta < free.theta
-    assert not simulate(problem, network, pressed, 3000, record_every=10).diverged
+    assert not simulate(problem, network, pressed, iterations=3000, record_every=10).diverged
     with pytest.raises(InputError, match="no stable step sizes"):
         primal_dual(problem, network, "dit-4", stepsizes="practical", eta=5.0)

@@ -109,7 +109,7 @@ def test_the_corrected_method_converges_with_proven_step_sizes(messages):
     method = primal_dual(problem, network, "dit-4", messages=messages, corrected=True)
     inputs = theory_inputs(problem, network, method.quantizer)
     assert (method.theta, method.eta, method.alpha) == tuple(theory.corrected_step_sizes(inputs))
-    assert simulate(problem, network, method, 20_000, until=1e-12, record_every=10).converged
+    assert simulate(problem, network, method, iterations=20_000, until=1e-12, record_every=10).converged
 
 
 @pytest.mark.parametrize("option", "ABCD")

@@ -17,8 +17,8 @@ def test_expected_bits_are_near_those_of_runs():
     choices = [Choice("primal-dual", f"subtractive:{levels}", "broadcast", True) for levels in (5, 10, 40)]
     for each in estimate_bits(PROBLEM, RING, 1e8, choices):
         method = each.choice.make(PROBLEM, RING)
-        start = simulate(PROBLEM, RING, method, 1)["error"][0]
-        trace = simulate(PROBLEM, RING, method, 5000, until=start / 1e8, record_every=1)
+        start = simulate(PROBLEM, RING, method, iterations=1)["error"][0]
+        trace = simulate(PROBLEM, RING, method, iterations=5000, until=start / 1e8, record_every=1)
         assert trace["wire_bits_per_link"][-1] == pytest.approx(each.bits, rel=0.35)
 
 
@@ -54,12 +54,13 @@ def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
     first = next(each for each in tried if each.choice.method == "primal-dual")
     practical = first.choice.make(problem, network)
     assert (
-        first.bits < simulate(problem, network, practical, 3000, until=1e-6, record_every=1)["wire_bits_per_link"][-1]
+        first.bits
+        < simulate(problem, network, practical, iterations=3000, until=1e-6, record_every=1)["wire_bits_per_link"][-1]
     )
     # The winner's bits are those of a run by itself.
     for each in (best, first):
         method = each.choice.make(problem, network, **each.sizes)
-        trace = simulate(problem, network, method, 3000, until=1e-6, record_every=1)
+        trace = simulate(problem, network, method, iterations=3000, until=1e-6, record_every=1)
         assert trace["wire_bits_per_link"][-1] == pytest.approx(each.bits, rel=1e-4)
 
 

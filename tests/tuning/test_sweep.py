@@ -41,7 +41,7 @@ def alone(name, sizes, budget, seed=0, every=1):
         problem,
         STAR,
         replace(method, **sizes),
-        budget.iterations,
+        iterations=budget.iterations,
         seed=seed,
         until=budget.until,
         goal=budget.goal,
@@ -69,7 +69,7 @@ def test_encoded_bits_are_those_of_a_run():
     problem = LeastSquares.random(NODES, 20, condition=3.0)
     method = primal_dual(problem, STAR, "dit-3", theta=0.2, eta=0.5)
     (outcome,) = sweep(problem, STAR, method, [{"theta": 0.3}], Budget(5000, until=1e-6), encoded=True)
-    trace = simulate(problem, STAR, replace(method, theta=0.3), 5000, until=1e-6, record_every=1)
+    trace = simulate(problem, STAR, replace(method, theta=0.3), iterations=5000, until=1e-6, record_every=1)
     assert outcome.iterations == pytest.approx(trace["iteration"][-1], abs=10)
     per_iteration = outcome.wire_bits_per_link / outcome.iterations
     assert per_iteration == pytest.approx(trace["wire_bits_per_link"][-1] / trace["iteration"][-1], rel=0.01)

@@ -23,7 +23,7 @@ def find(thetas, **options):
 
 def needed(theta, seed=0):
     """Iterations of a run by itself; infinite if it does not reach the target."""
-    trace = simulate(PROBLEM, STAR, replace(METHOD, theta=theta), 2000, seed=seed, until=TARGET)
+    trace = simulate(PROBLEM, STAR, replace(METHOD, theta=theta), iterations=2000, seed=seed, until=TARGET)
     return int(trace["iteration"][-1]) if trace.converged else np.inf
 
 
@@ -87,7 +87,7 @@ def test_two_step_sizes_are_searched_together_and_grow_near_the_best():
     best = found.best.sizes
     assert best["theta"] in thetas[1:-1]
     assert best["eta"] in etas[1:-1]
-    trace = simulate(PROBLEM, STAR, replace(METHOD, **best), 2000, until=TARGET)
+    trace = simulate(PROBLEM, STAR, replace(METHOD, **best), iterations=2000, until=TARGET)
     assert int(trace["iteration"][-1]) == found.best.mean("iterations") < find(PAPERS_GRID).best.mean("iterations")
 
 
@@ -179,7 +179,7 @@ def test_the_lowest_value_when_a_budget_is_spent():
         found = find(thetas, aim="value", until=None, iterations=500, grow=False, **budget)
         values = {}
         for theta in thetas[:3]:
-            trace = simulate(PROBLEM, STAR, replace(METHOD, theta=theta), 500)
+            trace = simulate(PROBLEM, STAR, replace(METHOD, theta=theta), iterations=500)
             values[theta] = trace["error"][np.argmax(trace[column] >= spent)]
         rows = found.rows()
         assert [row["theta"] for row in rows] == [*sorted(values, key=values.get), 40.0]
@@ -194,7 +194,7 @@ def test_the_fewest_bits():
     assert found.aim == "bits"
     assert found.best.sizes == find([1.2, 1.6, 1.8], grow=False).best.sizes  # every iteration costs about the same
     assert found.best.mean("bits_per_link") == 94 * needed(1.6)
-    trace = simulate(PROBLEM, STAR, replace(METHOD, **found.best.sizes), needed(1.6))
+    trace = simulate(PROBLEM, STAR, replace(METHOD, **found.best.sizes), iterations=needed(1.6))
     assert found.best.row()["wire_bits_per_link"] == pytest.approx(trace["wire_bits_per_link"][-1], rel=1e-5)
 
 

@@ -68,7 +68,9 @@ def _cell(
     quantizer = make_quantizer(spelling, DIM)
     assert isinstance(quantizer, Quantizer)
     method = PrimalDual.make(quantizer, theta=theta, eta=1.0, dim=DIM)
-    trace = simulate(problem, make_network(network_name, NODES), method, MOST_ITERATIONS, until=TARGET, record_every=1)
+    trace = simulate(
+        problem, make_network(network_name, NODES), method, iterations=MOST_ITERATIONS, until=TARGET, record_every=1
+    )
     last = trace.summary()
     exact = before[0] if before else last
     ratio = last["iterations"] / exact["iterations"]

@@ -68,7 +68,7 @@ def _cell(nodes: int, dim: int, graph: str, spelling: str) -> Row:
 
     def run(theta: float, most: int) -> int | None:
         method = PrimalDual.make(quantizer, theta, 1.0, dim=dim)
-        trace = simulate(problem, network, method, most, until=TARGET, record_every=1)
+        trace = simulate(problem, network, method, iterations=most, until=TARGET, record_every=1)
         return int(trace["iteration"][-1]) if trace.converged else None
 
     theta, iterations = fewest_iterations(run, guess, MOST_ITERATIONS, STEPS_A_DECADE)

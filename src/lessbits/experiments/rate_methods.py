@@ -111,7 +111,7 @@ def curve(trace: Trace) -> list[list[float]]:
 def _sublinear_cell(label: str, iterations: int) -> Row:
     problem, network = shared_ridge(CONDITION), weak_ring(NODES, 1.0)
     method = _sublinear(label, problem, network)
-    trace = simulate(problem, network, method, iterations, record_every=max(1, iterations // 20_000))
+    trace = simulate(problem, network, method, iterations=iterations, record_every=max(1, iterations // 20_000))
     late = trace["iteration"] >= iterations / 10
     power = exponent(trace["iteration"][late], trace["error"][late])
     return {
@@ -128,7 +128,7 @@ def _best(contender: Contender, condition: float, weak: float) -> Row:
 
     def run(size: float, most: int) -> int | None:
         method = contender.make(problem, network, size)
-        trace = simulate(problem, network, method, most, until=TARGET, record_every=1)
+        trace = simulate(problem, network, method, iterations=most, until=TARGET, record_every=1)
         return int(trace["iteration"][-1]) if trace.converged else None
 
     size, iterations = fewest_iterations(run, contender.guess(problem, network), MOST_ITERATIONS, STEPS_A_DECADE)
@@ -146,7 +146,7 @@ def _linear_cell(contender: Contender, size: float) -> Row:
     problem, network = shared_ridge(CONDITION), weak_ring(NODES, 1.0)
     first = float(np.sum((np.asarray(problem.start()) - problem.solution) ** 2)) / NODES
     method = contender.make(problem, network, size)
-    trace = simulate(problem, network, method, 20_000, until=LINEAR * first, record_every=1)
+    trace = simulate(problem, network, method, iterations=20_000, until=LINEAR * first, record_every=1)
     iteration, log_error = trace["iteration"], np.log(trace["error"])
     slope, offset = np.polyfit(iteration, log_error, 1)
     bend = float(np.var(log_error - slope * iteration - offset) / np.var(log_error))

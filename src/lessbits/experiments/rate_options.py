@@ -37,7 +37,9 @@ def _option_cell(option: str, most: int) -> Row:
     method, inputs = _method(option)
     random = np.random.default_rng(0)
     x, z = (FAR * random.normal(size=(NODES, DIM)) for _ in range(2))
-    trace = simulate(problem, network, method, most, until=TARGET, record_every=1, start=Start(x=x, z=z - z.mean(0)))
+    trace = simulate(
+        problem, network, method, iterations=most, until=TARGET, record_every=1, start=Start(x=x, z=z - z.mean(0))
+    )
     half = len(trace) // 2
     tail = float(trace["error"][half:].mean()) if option == "C" else 0.0
     falling = int(np.argmax(trace["error"] <= max(100 * tail, TARGET))) or len(trace)
@@ -64,7 +66,7 @@ def _floor_cell(factor: float, iterations: int, seeds: int) -> Row:
     start = Start(x=solution, z=problem.gradient(solution), h=solution)
     errors = []
     for seed in range(seeds):
-        trace = simulate(problem, network, method, iterations, seed=seed, record_every=20, start=start)
+        trace = simulate(problem, network, method, iterations=iterations, seed=seed, record_every=20, start=start)
         errors.append(float(trace["error"][len(trace) // 2 :].mean()))
     return {
         "eta": method.eta,

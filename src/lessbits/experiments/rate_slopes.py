@@ -94,7 +94,7 @@ def measure(case: Case, dim: int) -> Row:
     psi = Lyapunov.of(problem, network, lyapunov_coefficients(case.option, inputs, sizes))
     most = min(MOST_ITERATIONS, int(40 / proven) + 1000)
     every = int(np.clip(0.05 / proven, 1, 50))
-    trace = simulate(problem, network, method, most, until=TARGET, record_every=every, measures={"psi": psi})
+    trace = simulate(problem, network, method, iterations=most, until=TARGET, record_every=every, measures={"psi": psi})
     iteration, error, value = trace["iteration"], trace["error"], trace["psi"]
     straight = error < STRAIGHT * error[0]
     slope = -float(np.polyfit(iteration[straight], np.log(error[straight]), 1)[0]) if straight.sum() > 2 else math.nan

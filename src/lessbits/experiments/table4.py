@@ -258,7 +258,7 @@ def _curve(results: Results, network_name: str, method: str, quantizer: str, siz
     problem, network = Consensus.random(_nodes(results), _dim(results)), make_network(network_name, _nodes(results))
     made = sizes_of(problem, network, method, quantizer, **sizes)
     most = BUDGET // (5 if results.quick else 1)
-    trace = simulate(problem, network, made, most, until=TARGET / 1000, record_every=1)
+    trace = simulate(problem, network, made, iterations=most, until=TARGET / 1000, record_every=1)
     return {**thinned(trace, "error"), "end": ending(trace, TARGET)}
 
 

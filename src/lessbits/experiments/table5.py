@@ -133,7 +133,7 @@ class Case:
         method = self._method(entrant, sizes)
         passes = method.passes(self.problem)
         iterations = int(np.ceil(1.1 * longer * self.epochs / passes))
-        trace = simulate(self.problem, make_network(entrant.network, NODES), method, iterations)
+        trace = simulate(self.problem, make_network(entrant.network, NODES), method, iterations=iterations)
         within = np.flatnonzero(trace["epochs"] <= self.epochs * (1 + 1e-9))[-1]
         return {
             **thinned(trace, "suboptimality", most=400),

@@ -118,7 +118,7 @@ class Decentralized(BaseEstimator):
                 **dict(self.step_sizes or {}),  # type: ignore[arg-type]
             )
             until = (float(self.tol) / scaling.stretch) ** 2
-            trace = simulate(problem, network, method, int(self.max_iter), seed=seed, until=until)
+            trace = simulate(problem, network, method, iterations=int(self.max_iter), seed=seed, until=until)
             origin = provenance(problem, network, method)
         if trace.diverged:
             raise InputError(f"the fit failed: {trace.message}")

@@ -86,7 +86,13 @@ class _Trial:
                 return otherwise
             most = length * min(possible, TRIAL_ROUNDS if isinstance(method, Tree) else TRIAL_ITERATIONS)
             trace = simulate(
-                self.problem, self.network, method, most, until=self.until, goal=self.goal, record_every=length
+                self.problem,
+                self.network,
+                method,
+                iterations=most,
+                until=self.until,
+                goal=self.goal,
+                record_every=length,
             )
         except InputError:  # no stable step sizes, or a quantizer that the method cannot use
             return otherwise

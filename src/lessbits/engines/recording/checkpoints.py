@@ -51,9 +51,9 @@ class Checkpoints:
     >>> problem, network = lessbits.Consensus.random(nodes=8, dim=5), lessbits.make_network("ring", nodes=8)
     >>> method = lessbits.primal_dual(problem, network, theta=0.5, eta=1)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = lessbits.simulate(problem, network, method, 100, checkpoints=Checkpoints(folder, every=50))
+    ...     _ = lessbits.simulate(problem, network, method, iterations=100, checkpoints=Checkpoints(folder, every=50))
     ...     again = Checkpoints(folder, resume=True)
-    ...     print(again.iterations(), len(lessbits.simulate(problem, network, method, 200, checkpoints=again)))
+    ...     print(again.iterations(), len(lessbits.simulate(problem, network, method, iterations=200, checkpoints=again)))
     [50, 100] 201
     """
 
