@@ -14,8 +14,8 @@ from lessbits.config import build, settings
 from lessbits.datasets.download import BUILT_IN, CATALOGUE
 from lessbits.datasets.splits import SPLITS
 from lessbits.engines.checks import GOALS
-from lessbits.methods import METHODS
 from lessbits.methods.primal_dual import MESSAGES, OPTIONS
+from lessbits.methods.registry import method_names
 from lessbits.networks import NETWORK_NAMES, WEIGHTINGS
 from lessbits.quantizers import make_quantizer
 
@@ -32,7 +32,7 @@ def test_what_can_be_completed_is_what_there_is():
     assert names("split") == set(SPLITS)
     assert names("network") == set(NETWORK_NAMES)
     assert names("weights") == set(WEIGHTINGS)
-    assert names("method") == set(METHODS)
+    assert names("method") == set(method_names())
     assert names("option") == set(OPTIONS)
     assert names("messages") == set(MESSAGES)
     numbers = {"scaled-": "dit-4", "fading:": "1:0.9"}

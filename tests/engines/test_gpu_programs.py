@@ -9,7 +9,7 @@ import pytest
 
 from lessbits import Consensus, make_method, make_network, simulate
 from lessbits.engines.simulate.program import Program
-from lessbits.engines.simulate.sweep import Budget, sweep
+from lessbits.engines.simulate.sweep import Budget, SweepOptions, sweep
 
 SIZES = {"theta": 0.02, "eta": 0.5, "alpha": 0.3}
 
@@ -94,7 +94,7 @@ def test_lanes_of_a_gpu_end_where_single_runs_do() -> None:
     problem, network = Consensus.random(20, 10), make_network("ring", 20)
     method = make_method("primal-dual", problem, network, "dit-4", messages="broadcast", **SIZES)
     sizes = [{"theta": theta} for theta in (0.01, 0.02, 0.03)]
-    outcomes = sweep(problem, network, method, sizes, Budget(107), record_every=10)
+    outcomes = sweep(problem, network, method, sizes, Budget(107), SweepOptions(record_every=10))
     for outcome in outcomes:
         told = {**SIZES, **outcome.sizes}
         alone = make_method("primal-dual", problem, network, "dit-4", messages="broadcast", **told)

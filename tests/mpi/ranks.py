@@ -28,6 +28,7 @@ from lessbits import (  # noqa: E402
 )
 from lessbits.engines.distributed.mpi import MPI, MpiTransport, all_ranks  # noqa: E402
 from lessbits.engines.distributed.stepwise import run_stepwise  # noqa: E402
+from lessbits.engines.options import RunOptions  # noqa: E402
 
 NODES, DIM, ITERATIONS = 16, 20, 12
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
@@ -78,7 +79,7 @@ def check_logistic():
 
 def check_bytes():
     with all_ranks() as world:
-        trace = run_stepwise(*CONSENSUS, ITERATIONS, world)
+        trace = run_stepwise(*CONSENSUS, world, RunOptions(iterations=ITERATIONS))
         given = world.all_gather(np.array([world.given])).sum()
     assert given == trace["bytes_between_ranks"][-1]
     assert given == 0 if world.size == 1 else given > 0

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lessbits.cli.help import working
-from lessbits.config.advise import describe_network
 from lessbits.config.build import Experiment, build, build_network
 from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import check_ranks
@@ -90,7 +89,7 @@ def _run(
     prepared: float,
     ranks: int,
 ) -> FinishedRun:
-    network, interrupted = describe_network(experiment.network), False
+    network, interrupted = experiment.network.describe(), False
     try:
         trace = experiment.run((progress, log) if log else progress, checkpoints)
     except Interrupted as stop:

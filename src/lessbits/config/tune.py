@@ -8,10 +8,12 @@ from typing import Any
 
 from lessbits._internal.wording import plain, write_whole
 from lessbits.config.build import build, build_parts
+from lessbits.config.choices import apply_choice, check_question
 from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.errors import InputError, check_name
+from lessbits.methods.registry import find_method
 from lessbits.tuning import tune
-from lessbits.tuning.estimates import check_question
+from lessbits.tuning.estimates import Constraints
 from lessbits.tuning.fewest_bits import FewestBits
 
 TUNE_GOALS = ("error", "suboptimality", "consensus", "bits", "bits:suboptimality")
@@ -115,14 +117,14 @@ def fewest_settings(
         settings.batch_size,
     )
     methods = (settings.method,) if "method" in given else None
-    if settings.corrected and methods not in (None, ("primal-dual",)):
+    if settings.corrected and methods and not find_method(settings.method).correctable:
         raise InputError(
             f"corrected was given, but it is a variant of primal-dual, and the method is {settings.method}"
         )
-    tried = search.search(methods, settings.quantizer, settings.messages, settings.corrected)
+    tried = search.search(methods, Constraints(settings.quantizer, settings.messages, settings.corrected))
     best = tried[0]
-    chosen = best.choice.applied(settings, goal=goal, **best.sizes)
-    settled = best.choice.applied(resolved, goal=goal, **best.sizes)
+    chosen = apply_choice(best.choice, settings, goal=goal, **best.sizes)
+    settled = apply_choice(best.choice, resolved, goal=goal, **best.sizes)
     result = {
         "best": {**best.row(), "ended": "reached" if best.reached else "missed"},
         "aim": "bits",

@@ -22,6 +22,8 @@ from lessbits.config.settings import STEP_SIZES
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError, check_name, check_positive
+from lessbits.methods.registry import find_method
+from lessbits.methods.request import resolve_choices
 from lessbits.networks import Network, make_network
 from lessbits.problems.design import Layout, node_size
 from lessbits.problems.least_squares import LeastSquares
@@ -30,7 +32,7 @@ from lessbits.problems.softmax import Softmax
 from lessbits.quantizers import Compressor
 from lessbits.sklearn.saving import load_model, save_model
 from lessbits.sklearn.scaling import Scaling
-from lessbits.tuning.stepsizes import choices, make_method
+from lessbits.tuning.stepsizes import make_method
 
 DENSE_FROM = 0.1  # share of entries that are not zero from which sparse rows are written out
 FLOAT_BITS = 32  # of a mean or a spread that nodes agree on
@@ -110,12 +112,12 @@ class Decentralized(BaseEstimator):
                 problem,
                 network,
                 self.quantizer,
-                self.option,
-                self.messages,
-                self.batch_size,
+                option=self.option,
+                messages=self.messages,
+                batch_size=self.batch_size,
                 stepsizes="practical",
                 seed=seed,
-                **dict(self.step_sizes or {}),  # type: ignore[arg-type]
+                **dict(self.step_sizes or {}),
             )
             until = (float(self.tol) / scaling.stretch) ** 2
             trace = simulate(problem, network, method, iterations=int(self.max_iter), seed=seed, until=until)
@@ -133,15 +135,15 @@ class Decentralized(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        option, messages, _ = choices(self.method, self.option, self.messages, self.quantizer)
+        choices = resolve_choices(find_method(self.method), self.option, self.messages, self.quantizer)
         facts = {
             "problem": type(problem).__name__,
             "nodes": network.nodes,
             "dim": problem.dim,
             "network": network.name,
             "method": self.method,
-            "option": option,
-            "messages": messages,
+            "option": choices.option,
+            "messages": choices.messages,
             "quantizer": method.compressors[0].name,
             "seed": seed,
             **{name: float(getattr(method, name)) for name in method.step_size_names},

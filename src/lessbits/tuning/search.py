@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lessbits._internal.hashing import fingerprint
-from lessbits.engines.checks import record_interval
-from lessbits.engines.simulate.sweep import Budget, Outcome, sweep
+from lessbits.engines.schedule import record_interval
+from lessbits.engines.simulate.sweep import Budget, Outcome, SweepOptions, sweep
 from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method
 from lessbits.networks import Network
@@ -226,19 +227,15 @@ class _Search:
             missing.sort(key=self._distance)
             if missing:
                 self._say(f"{len(missing)} runs, seed {seed}")
-                sweep(
-                    self.problem,
-                    self.network,
-                    self.method,
-                    missing,
-                    self.budget,
-                    seed,
-                    self.record_every,
-                    lambda seed=seed: self._limit(seed),  # type: ignore[misc]
-                    self.records.add,
-                    width,
+                options = SweepOptions(
+                    seed=seed,
+                    record_every=self.record_every,
+                    limit=partial(self._limit, seed),
+                    finished=self.records.add,
+                    width=width,
                     encoded=self.aim == "bits",
                 )
+                sweep(self.problem, self.network, self.method, missing, self.budget, options)
         last = {seed: self._limit(seed) for seed in self.seeds}
         candidates = [
             Candidate(sizes, [self._final(sizes, seed, last[seed]) for seed in self.seeds]) for sizes in self.grid

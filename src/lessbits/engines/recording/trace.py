@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,7 @@ class Trace:
 
     def with_settings(self, settings: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> "Trace":
         """Return the trace with the settings that made it, and where it comes from."""
-        return Trace(**{**self.__dict__, "settings": settings, "provenance": provenance or self.provenance})
+        return replace(self, settings=settings, provenance=provenance or self.provenance)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the columns as a data frame."""
