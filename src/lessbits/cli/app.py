@@ -23,7 +23,7 @@ from lessbits.cli.flags import (
     show,
     with_settings,
 )
-from lessbits.cli.help import ENDING, tidied, working
+from lessbits.cli.help import ENDING, tidied
 from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import (
     become_rank,
@@ -33,6 +33,7 @@ from lessbits.engines.distributed.launch import (
     launch,
     rank_number,
 )
+from lessbits.engines.recording.progress import show_activity
 from lessbits.errors import InputError
 from lessbits.version import __version__
 
@@ -103,10 +104,18 @@ def run(
             raise typer.Exit(launch(settings.ranks, sys.argv[1:]))
         become_rank()
     set_precision(settings)
-    from lessbits.config.run import run_job
+    from lessbits.config.run import RunRequest, run_job
     from lessbits.report.text import run_report
 
-    done = run_job(settings, checkpoint, checkpoint_every, resume or resume_at is not None, resume_at, not quiet, log)
+    request = RunRequest(
+        checkpoint_folder=checkpoint,
+        checkpoint_every=checkpoint_every,
+        resume=resume or resume_at is not None,
+        resume_at=resume_at,
+        progress=not quiet,
+        log=log,
+    )
+    done = run_job(settings, request)
     if done is None:
         return  # another rank reports
     if solution:
@@ -232,7 +241,7 @@ def advise(settings: Settings, json_file: Json = None) -> None:
     from lessbits.config.advise import advise as give_advice
     from lessbits.report.advice_text import advice_report
 
-    with working("trying what may send the fewest bits"):
+    with show_activity("trying what may send the fewest bits"):
         advice = give_advice(settings)
     show(advice, json_file, lambda: advice_report(advice))
 

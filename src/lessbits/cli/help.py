@@ -1,9 +1,7 @@
 """How the command line helps: paragraphs that wrap, flags without a type, and names that a shell can complete."""
 
 import inspect
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 ENDING = "\n\n".join(
@@ -93,18 +91,6 @@ def completion(setting: str) -> Callable[[str], list[str]] | None:
     """Return what completes a setting's value; None where any number or file may stand."""
     names = COMPLETIONS.get(setting) or OTHERS.get(setting)
     return None if names is None else lambda incomplete: [name for name in names if name.startswith(incomplete)]
-
-
-@contextmanager
-def working(text: str, shown: bool = True) -> Iterator[None]:
-    """Show on a terminal that something is being done which takes seconds."""
-    if not (shown and sys.stderr.isatty()):
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"{text} …"):
-        yield
 
 
 def paragraphs(text: str | None) -> str:

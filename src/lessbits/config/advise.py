@@ -61,7 +61,7 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
         }
     inputs = _setting(settings.updated(option="B"), problem, network, quantizer)
     return {
-        "network": describe_network(network),
+        "network": network.describe(),
         "lambda_max": network.lambda_max,
         "lambda_min": network.lambda_min,
         "rho": network.rho,
@@ -115,7 +115,7 @@ def free_compression(settings: Settings) -> dict[str, Any]:
     free = theory.free_omega(inputs)
     names = {"rand-K": _sparsest(free, problem.dim), "dit-K": _coarsest(free, problem.dim)}
     return {
-        "network": describe_network(network),
+        "network": network.describe(),
         "rho": network.rho,
         "rho_inf": network.rho_inf,
         "network_bound": inputs.rho / inputs.rho_inf,
@@ -131,11 +131,6 @@ def free_compression(settings: Settings) -> dict[str, Any]:
         "recommended": _recommended(free, problem.dim, inputs, _messages(settings)),
         "settings": settings.model_dump(),
     }
-
-
-def describe_network(network: Network) -> str:
-    """Describe a network in words."""
-    return f"{network.name}, {network.in_words()}"
 
 
 def _choice(name: str, dim: int, inputs: theory.TheoryInputs, messages: str) -> dict[str, Any]:

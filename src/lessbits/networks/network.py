@@ -211,6 +211,10 @@ class Network:
         """One line: name, size, weights."""
         return f"Network({self.name!r}, {self.in_words()})"
 
+    def describe(self) -> str:
+        """Return the name, the size and the weights, for reports."""
+        return f"{self.name}, {self.in_words()}"
+
     def in_words(self) -> str:
         """Return size and weights."""
         return (
