@@ -182,9 +182,9 @@ def test_a_saved_trace_holds_what_the_json_says(command, tmp_path):
     save, file = tmp_path / "run.trace", tmp_path / "run.json"
     result = command("run", *SMALL, "--save", save, "--json", file)
     trace = Trace.load(save)
-    told = json.loads(file.read_text())
-    assert (told.pop("interrupted"), told.pop("prepare_seconds") > 0) == (False, True)
-    assert trace.summary() == told
+    written = json.loads(file.read_text())
+    assert (written.pop("interrupted"), written.pop("prepare_seconds") > 0) == (False, True)
+    assert trace.summary() == written
     assert len(trace) == 61
     assert trace.x.shape == (6, 8)
     assert (
@@ -240,7 +240,7 @@ def test_ctrl_c_ends_with_one_line(command, monkeypatch):
     def interrupt(settings, transport):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("lessbits.job.build", interrupt)
+    monkeypatch.setattr("lessbits.config.run.build", interrupt)
     result = command("run")
     assert result.status == 130
     assert result.out == ""
