@@ -67,7 +67,7 @@ def compare(
         settings, _split_names(methods), _split_names(quantizers), tuned, out, progress_printer(quiet)
     )
     file = out / "report.html"
-    write_report(found.pop("traces"), file, across="bits per link")
+    write_report(found.pop("traces"), file, x_axis="bits per link")
     write_result(found, json_file, lambda: comparison_report(found, str(file)))
     if found["runs"][0]["ended"] != "reached":
         print_message("no run reached the target: allow more --iterations, or ask for less")

@@ -1,4 +1,4 @@
-"""Networks drawn as SVG: nodes as dots, edges as lines as thick as their weights."""
+"""Draws networks as SVG: nodes are dots, and edges are lines whose width shows the weight."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -6,41 +6,46 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import networkx
 
-SIDE = 400  # of the picture, in its own units
+SIDE = 400  # of the picture, in SVG units
 MARGIN = 14
-MOST_NODES = 500  # beyond, a drawing shows nothing, and laying it out takes long
-THICKEST, THINNEST = 4.0, 0.6
+MAX_NODES = 500  # larger drawings are unreadable, and their layout takes long
+WIDEST, THINNEST = 4.0, 0.6  # lines
 
 
 def draw_network(edges: list[list[Any]]) -> str | None:
-    """Return an SVG of the edges [first nodes, second nodes, weights]; None if there are too many nodes to see any."""
+    """Return an SVG of the edges [first nodes, second nodes, weights]; None if there are too many nodes."""
     import networkx
 
     first, second, weights = edges
     graph = networkx.Graph()
     graph.add_weighted_edges_from(zip(first, second, weights, strict=True))
-    if not 0 < graph.number_of_nodes() <= MOST_NODES:
+    if not 0 < graph.number_of_nodes() <= MAX_NODES:
         return None
-    places = _scaled(_places(graph))
-    heaviest = max(weights)
+    positions = _fit(_layout(graph))
+    scale = max(weights)
     lines = [
-        f'<line x1="{places[i][0]:.1f}" y1="{places[i][1]:.1f}" x2="{places[j][0]:.1f}" y2="{places[j][1]:.1f}" '
-        f'stroke-width="{max(THINNEST, THICKEST * weight / heaviest):.2f}">'
-        f"<title>{i} – {j}: weight {weight:.4g}</title></line>"
+        _line(positions[i], positions[j], max(THINNEST, WIDEST * weight / scale), f"{i} – {j}: weight {weight:.4g}")
         for i, j, weight in zip(first, second, weights, strict=True)
     ]
-    radius = max(1.5, min(7.0, 60 / math.sqrt(len(places))))
+    radius = max(1.5, min(7.0, 60 / math.sqrt(len(positions))))
     dots = [
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"><title>node {node}: {graph.degree(node)} neighbours'
         "</title></circle>"
-        for node, (x, y) in sorted(places.items())
+        for node, (x, y) in sorted(positions.items())
     ]
     inside = "\n".join(['<g class="edges">', *lines, '</g><g class="nodes">', *dots, "</g>"])
     return f'<svg viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="the network">\n{inside}\n</svg>'
 
 
-def _places(graph: "networkx.Graph") -> dict[int, Any]:
-    """Lay out by shape: rings and paths around a circle, a star around its hub, all others by springs."""
+def _line(start: tuple[float, float], end: tuple[float, float], width: float, title: str) -> str:
+    return (
+        f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" '
+        f'stroke-width="{width:.2f}"><title>{title}</title></line>'
+    )
+
+
+def _layout(graph: "networkx.Graph") -> dict[int, Any]:
+    """Place rings, paths and complete graphs on a circle, a star around its hub, and others by a spring layout."""
     import networkx
 
     nodes, degrees = sorted(graph), dict(graph.degree)
@@ -58,13 +63,13 @@ def _places(graph: "networkx.Graph") -> dict[int, Any]:
 
 def _circle(nodes: list[int]) -> dict[int, Any]:
     angle = 2 * math.pi / max(1, len(nodes))
-    return {node: (math.sin(place * angle), -math.cos(place * angle)) for place, node in enumerate(nodes)}
+    return {node: (math.sin(index * angle), -math.cos(index * angle)) for index, node in enumerate(nodes)}
 
 
-def _scaled(places: dict[int, Any]) -> dict[int, tuple[float, float]]:
-    """Fit the picture, keeping proportions."""
-    across, upwards = zip(*places.values(), strict=True)
-    left, top = min(across), min(upwards)
-    span = max(max(across) - left, max(upwards) - top) or 1.0
+def _fit(positions: dict[int, Any]) -> dict[int, tuple[float, float]]:
+    """Scale positions to the picture, keeping proportions."""
+    x_values, y_values = zip(*positions.values(), strict=True)
+    left, top = min(x_values), min(y_values)
+    span = max(max(x_values) - left, max(y_values) - top) or 1.0
     scale = (SIDE - 2 * MARGIN) / span
-    return {node: (MARGIN + scale * (x - left), MARGIN + scale * (y - top)) for node, (x, y) in places.items()}
+    return {node: (MARGIN + scale * (x - left), MARGIN + scale * (y - top)) for node, (x, y) in positions.items()}
