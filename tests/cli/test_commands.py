@@ -85,7 +85,7 @@ def test_the_papers_command_line_prints_one_json_object_and_nothing_else():
     assert result["diverged"] is False
     assert abs(result["iterations"] / 2525 - 1) <= 0.03
     assert result["error"] <= 1e-3 < 2 * result["error"]
-    # Two messages a link: 250 coordinates of 4 bits and a scale of 32.
+    # Two messages per link: 250 coordinates of 4 bits and a scale of 32.
     assert result["bits_per_link"] == result["iterations"] * 2 * (250 * 4 + 32)
     assert result["total_bits"] == result["bits_per_link"] * 200
     assert result["gradient_evaluations"] == result["iterations"] * 100

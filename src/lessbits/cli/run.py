@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913 - typer makes one flag of each argument
         summary, json_file, lambda: run_report(trace, finished.network, finished.prepared, ranks=finished.ranks)
     )
     if finished.interrupted and checkpoint and json_file != "-":
-        print(f"resume         run the same command with --resume; the checkpoint is in {checkpoint}")
+        print(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
     _exit_unless_completed(finished)
 
 
