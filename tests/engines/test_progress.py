@@ -8,11 +8,10 @@ import pytest
 from command_line import run_command
 
 import lessbits
-from lessbits.cli.help import working
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording import progress
 from lessbits.engines.recording.log import Log
-from lessbits.engines.recording.progress import Lines, Progress, ProgressState
+from lessbits.engines.recording.progress import Lines, Progress, ProgressState, show_activity
 
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
 
@@ -47,7 +46,7 @@ def test_the_bar_is_for_terminals_only(monkeypatch):
 def test_work_without_iterations_is_shown_on_terminals_only(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
-        with contextlib.redirect_stderr(stream), working("thinking"):
+        with contextlib.redirect_stderr(stream), show_activity("thinking"):
             pass
         assert ("thinking …" in stream.getvalue()) == shown
 

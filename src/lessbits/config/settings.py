@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lessbits.errors import InputError, check_name
+from lessbits.methods.registry import BUILT_IN
 
 LARGEST_SEED = 2**64 - 1
 LARGEST_NETWORK = 10**7
@@ -74,9 +75,8 @@ class Settings(BaseModel):
     method: str = _setting(
         "primal-dual",
         "Method",
-        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), accelerated, or a competitor: dgd, "
-        "qdgd, choco, extra, gradient-tracking, gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, "
-        "msda",
+        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), accelerated, or a competitor: "
+        + ", ".join(list(BUILT_IN)[3:]),
     )
     option: str | None = _setting(
         None,

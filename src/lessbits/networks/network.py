@@ -212,7 +212,7 @@ class Network:
         return f"Network({self.name!r}, {self.in_words()})"
 
     def describe(self) -> str:
-        """Describe the network in words, with its name."""
+        """Return the name, the size and the weights, for reports."""
         return f"{self.name}, {self.in_words()}"
 
     def in_words(self) -> str:

@@ -4,8 +4,8 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -169,6 +169,18 @@ class Lines:
 
     def close(self) -> None:
         """Leave the lines."""
+
+
+@contextmanager
+def show_activity(text: str, shown: bool = True) -> Iterator[None]:
+    """Show a spinner with `text` on a terminal, for work of some seconds that has no iterations."""
+    if not (shown and sys.stderr.isatty()):
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{text} …"):
+        yield
 
 
 def _clock(seconds: float) -> str:
