@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from lessbits._internal.plain_values import plain
 from lessbits._internal.programs import keep_compiled
-from lessbits._internal.wording import plain
 from lessbits.cli.help import completion
 from lessbits.config.settings import Settings
 from lessbits.errors import InputError

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
-from lessbits._internal.wording import plain, write_whole
+from lessbits._internal.files import write_whole
+from lessbits._internal.plain_values import plain
 from lessbits.version import __version__
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lessbits._internal.arrays import read_arrays, write_arrays
-from lessbits._internal.wording import plain
+from lessbits._internal.plain_values import plain
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.networks import Network, make_network

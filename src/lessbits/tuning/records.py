@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lessbits._internal.wording import plain
+from lessbits._internal.plain_values import plain
 from lessbits.engines.simulate.sweep import Outcome
 
 

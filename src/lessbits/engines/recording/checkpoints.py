@@ -16,7 +16,7 @@ import numpy as np
 
 from lessbits._internal.arrays import first_line, load_arrays, write_arrays
 from lessbits._internal.hashing import fingerprint
-from lessbits._internal.wording import plain
+from lessbits._internal.plain_values import plain
 from lessbits.codecs.base import Codec
 from lessbits.errors import InputError
 from lessbits.methods.base import Method

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from lessbits._internal.wording import plain
+from lessbits._internal.plain_values import plain
 from lessbits.engines.recording.progress import ProgressState
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
