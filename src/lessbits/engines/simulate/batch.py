@@ -42,7 +42,7 @@ def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
     return single
 
 
-@partial(jax.jit, static_argnames=("goal",), donate_argnames=("flight",))
+@partial(jax.jit, static_argnames=("goal",), donate_argnames=("batch",))
 def run_batch(
     program: Program, sizes: dict[str, jax.Array], batch: BatchState, most: jax.Array, goal: str
 ) -> BatchState:
