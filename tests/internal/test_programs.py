@@ -77,7 +77,8 @@ def test_a_process_with_too_many_programs_forgets_them(monkeypatch):
 
 def test_simulating_makes_room(monkeypatch):
     from lessbits import Consensus, make_method, make_network, simulate
-    from lessbits.engines import stepwise, sweep
+    from lessbits.engines.distributed import stepwise
+    from lessbits.engines.simulate import sweep
 
     asked = []
     for module in (stepwise, sweep, sys.modules[simulate.__module__]):
@@ -87,4 +88,4 @@ def test_simulating_makes_room(monkeypatch):
     simulate(problem, network, method, iterations=2)
     simulate(problem, network, method, iterations=2, encode=True)
     sweep.sweep(problem, network, method, [{"theta": 0.1}], sweep.Budget(2))
-    assert [name.rpartition(".")[2] for name in asked] == ["simulate", "stepwise", "sweep"]
+    assert [name.rpartition(".")[2] for name in asked] == ["run", "stepwise", "sweep"]
