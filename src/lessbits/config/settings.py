@@ -1,6 +1,5 @@
 """Everything that a run can be told, as flags or as a TOML file: one list of names for both."""
 
-import json
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -206,17 +205,9 @@ class Settings(BaseModel):
 
     def to_toml(self) -> str:
         """Write what `read` reads; settings that are None are left out."""
-        lines = []
-        for name, value in self.model_dump().items():
-            if isinstance(value, bool):
-                lines.append(f"{name} = {str(value).lower()}")
-            elif isinstance(value, int | float):
-                lines.append(f"{name} = {value!r}")
-            elif value is not None:
-                # A JSON string is a TOML string but for one character.
-                quoted = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-                lines.append(f"{name} = {quoted}")
-        return "\n".join(lines) + "\n"
+        import tomli_w
+
+        return tomli_w.dumps(self.model_dump(exclude_none=True))
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
