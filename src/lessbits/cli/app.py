@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from lessbits._internal.logging import show_messages
 from lessbits.cli import commands, data
 from lessbits.cli.flags import (
     Json,
@@ -260,6 +261,7 @@ def _complain(message: str) -> None:
 
 def main() -> None:
     """Run the command line: mistakes get one line and status 2."""
+    show_messages()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show θ gets ?, not a traceback

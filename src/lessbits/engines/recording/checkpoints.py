@@ -4,7 +4,6 @@ import hashlib
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from lessbits._internal.arrays import first_line, load_arrays, write_arrays
 from lessbits._internal.hashing import fingerprint
+from lessbits._internal.logging import logger
 from lessbits._internal.plain_values import plain
 from lessbits.codecs.base import Codec
 from lessbits.errors import InputError
@@ -98,10 +98,9 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_arrays(self.path(saved.iteration), arrays, metadata)
         except OSError as error:
-            print(
-                f"lessbits: the checkpoint of iteration {saved.iteration} could not be written "
-                f"({error.strerror or error}): the run goes on, and earlier checkpoints stay",
-                file=sys.stderr,
+            logger.warning(
+                f"the checkpoint of iteration {saved.iteration} could not be written "
+                f"({error.strerror or error}): the run goes on, and earlier checkpoints stay"
             )
             return
         for old in self.iterations()[:-KEPT]:
