@@ -1,4 +1,4 @@
-"""What the library says: on its logger, which the command line shows, and which nobody has to set up to see a warning."""
+"""What the library says: on its logger, which the command line shows; warnings are seen without any set-up."""
 
 import logging
 import subprocess
