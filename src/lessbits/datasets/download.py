@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 LIBSVM_PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
-# Not by pooch, which was tried: its downloader waits for whole chunks, so it bounds neither the whole time nor the size,
-# and leaves files that only their owner can read. With a downloader of our own beneath it, this was 198 lines rather
-# than 187, and five more packages.
+# Not by pooch, which was tried: its downloader waits for whole chunks, so it bounds neither the time nor the size, and
+# leaves files that only their owner can read. With a downloader of our own beneath it, this was 198 lines rather than
+# 187, and five more packages.
 
 # The time-out below bounds one wait; this bounds them all, against a server that sends a byte now and then.
 LONGEST_DOWNLOAD_SECONDS = 600.0

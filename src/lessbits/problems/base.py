@@ -16,6 +16,7 @@ from lessbits._internal.team import SINGLE_PROCESS, Team
 from lessbits.errors import InputError
 from lessbits.problems.newton import solve_dual
 from lessbits.problems.reference import in_double, minimise, smallest_curvature
+from lessbits.problems.solutions import known_solution, remember_solution
 
 
 class Problem(ABC):
@@ -136,10 +137,11 @@ class Problem(ABC):
         """Smallest eigenvalue of the mean of all Hessians at the solution; zero if it is not known."""
         return smallest_curvature(self, solution, team)
 
-    @cached_property
+    @property
     def solution(self) -> np.ndarray:
         """x*, float64 [dim], to a gradient norm of at most 1e-12, or 1e-12 of that at zero if it is above 1."""
-        return self.solve(SINGLE_PROCESS)
+        found = known_solution(self)
+        return remember_solution(self, self.solve(SINGLE_PROCESS)) if found is None else found
 
     def solve(self, team: Team) -> np.ndarray:
         """Find x* of the problem that a team of processes holds together; this one has the nodes here."""

@@ -14,6 +14,7 @@ from jax import lax
 from lessbits._internal.summation import add_slices
 from lessbits._internal.team import SINGLE_PROCESS, Team
 from lessbits.errors import InputError
+from lessbits.problems.solutions import known_solution, remember_solution
 
 if TYPE_CHECKING:
     from lessbits.problems.base import Problem
@@ -28,7 +29,7 @@ LARGEST_DENSE = 3000  # dimension up to which a Hessian is formed
 @contextmanager
 def in_double(problem: Some) -> Iterator[Some]:
     """Give the problem, as it is held, in float64: a reference must be better than the runs scored against it."""
-    solution = problem.__dict__.get("solution")
+    solution = known_solution(problem)
     with jax.enable_x64(True):
         wide = jax.tree.map(
             lambda leaf: (
@@ -37,7 +38,7 @@ def in_double(problem: Some) -> Iterator[Some]:
             problem,
         )
         if solution is not None:
-            wide.__dict__["solution"] = solution
+            remember_solution(wide, solution)
         yield wide
 
 
