@@ -16,7 +16,7 @@ from lessbits.quantizers import Compressor
 
 FORMAT = "lessbits-model-1"
 NUMBERS = ("n_nodes_", "n_iter_", "bits_", "n_features_in_")
-NAMES = ("classes_", "feature_names_in_", "sites_")  # these may be texts
+NAMES = ("classes_", "feature_names_in_", "groups_")  # these may be texts
 
 
 def save_model(model: Any, path: str | PathLike[str]) -> None:
