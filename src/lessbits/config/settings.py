@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lessbits.errors import InputError, check_name
 
+FORMAT = "lessbits-settings-1"
 LARGEST_SEED = 2**64 - 1
 LARGEST_NETWORK = 10**7
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
@@ -204,16 +205,23 @@ class Settings(BaseModel):
         return " ".join(words)
 
     def to_toml(self) -> str:
-        """Write what `read` reads; settings that are None are left out."""
+        """Write what `read` reads, the version of the format first; settings that are None are left out."""
         import tomli_w
 
-        return tomli_w.dumps(self.model_dump(exclude_none=True))
+        return tomli_w.dumps({"format": FORMAT, **self.model_dump(exclude_none=True)})
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
+    """Return the settings in a file; one that a person wrote need not say its format."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"the settings file {file} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"the settings file {file} is no TOML: {error}") from None
+    if (given := values.pop("format", FORMAT)) != FORMAT:
+        raise InputError(
+            f"the settings file {file} has the format {given!r}, but this version of lessbits reads {FORMAT!r}: take "
+            "the version that wrote it, or leave the format out and check every setting"
+        )
+    return values
