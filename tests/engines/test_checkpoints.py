@@ -236,7 +236,7 @@ def test_mistakes_are_said(folder, tmp_path_factory):
         Checkpoints(Checkpoints(folder).path(20))
 
 
-def test_a_full_disk_is_said_and_loses_nothing(folder, monkeypatch, capsys):
+def test_a_full_disk_is_said_and_loses_nothing(folder, monkeypatch, caplog):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def full(descriptor):
@@ -245,7 +245,7 @@ def test_a_full_disk_is_said_and_loses_nothing(folder, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         trace = simulate(*setting(), 80, record_every=10, checkpoints=Checkpoints(folder, every=20, resume=True))
-    assert "iteration 60 could not be written (No space left on device): the run goes on" in capsys.readouterr().err
+    assert "iteration 60 could not be written (No space left on device): the run goes on" in caplog.text
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     same(trace, simulate(*setting(), 80, record_every=10))
 

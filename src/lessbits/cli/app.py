@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from lessbits._internal.logging import show_messages
 from lessbits.cli import advise, compare, data, demo, report, reproduce, run, theory, tune
 from lessbits.cli.exit_status import explain, leave, report_error
 from lessbits.cli.help import EPILOG, examples, tidy_help
@@ -48,6 +49,7 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command line and exit; a user's mistake prints one line and has status 2."""
+    show_messages()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows ? instead of a traceback

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lessbits._internal.wording import plain
+from lessbits._internal.plain_values import plain
 
 
 def print_message(message: str) -> None:

@@ -27,6 +27,7 @@ from lessbits.methods.registry import find_method, method_names
 from lessbits.methods.request import MethodRequest, resolve_choices
 from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Logistic, Problem, Softmax
+from lessbits.problems.design import Layout, node_size
 from lessbits.quantizers import make_quantizer
 from lessbits.tuning.stepsizes import configure_method
 
@@ -215,7 +216,8 @@ def _from_shards(settings: Settings, data: str, held: np.ndarray | None, team: T
     features, given = [part.features for part in shards.samples], settings.regularization
     kind = LeastSquares if settings.problem == "least-squares" else Logistic
     targets = shards.targets(settings.problem)
-    problem: Any = kind.from_parts(features, targets, given, layout=shards.layout)
+    layout = Layout.of(team.all_gather(np.array([node_size(part) for part in features])))
+    problem: Any = kind.from_parts(features, targets, given, layout=layout)
     if settings.problem == "softmax":
         problem = Softmax.with_classes(problem, len(shards.classes))
     regularization = float(problem.regularization[0]) if given is None else given

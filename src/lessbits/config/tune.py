@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lessbits._internal.wording import plain, write_whole
+from lessbits._internal.files import write_whole
+from lessbits._internal.plain_values import plain
 from lessbits.config.build import build, build_parts
 from lessbits.config.choices import apply_choice, check_question
 from lessbits.config.settings import STEP_SIZES, Settings

@@ -12,9 +12,11 @@ from jax import lax
 from lessbits._internal.pytrees import short, take_rows, traced
 from lessbits._internal.randomness import Draws, Purpose, Step, draws
 from lessbits._internal.summation import squared_norms, sum_pairwise
+from lessbits._internal.team import SINGLE_PROCESS, Team
 from lessbits.errors import InputError
 from lessbits.problems.newton import solve_dual
-from lessbits.problems.reference import ALONE, Team, in_double, minimise, smallest_curvature
+from lessbits.problems.reference import in_double, minimise, smallest_curvature
+from lessbits.problems.solutions import known_solution, remember_solution
 
 
 class Problem(ABC):
@@ -124,7 +126,7 @@ class Problem(ABC):
 
         Where coordinates have penalties of their own, a node with few samples is nearly flat: then the mean counts too.
         """
-        return self.mean_curvature(self.solution, ALONE) if self.nearly_flat else self.convexity
+        return self.mean_curvature(self.solution, SINGLE_PROCESS) if self.nearly_flat else self.convexity
 
     @property
     def nearly_flat(self) -> bool:
@@ -135,10 +137,11 @@ class Problem(ABC):
         """Smallest eigenvalue of the mean of all Hessians at the solution; zero if it is not known."""
         return smallest_curvature(self, solution, team)
 
-    @cached_property
+    @property
     def solution(self) -> np.ndarray:
         """x*, float64 [dim], to a gradient norm of at most 1e-12, or 1e-12 of that at zero if it is above 1."""
-        return self.solve(ALONE)
+        found = known_solution(self)
+        return remember_solution(self, self.solve(SINGLE_PROCESS)) if found is None else found
 
     def solve(self, team: Team) -> np.ndarray:
         """Find x* of the problem that a team of processes holds together; this one has the nodes here."""

@@ -11,9 +11,10 @@ import numpy as np
 
 from lessbits._internal.arrays import first_line
 from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.team import Team
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.reference import Team, in_double
+from lessbits.problems.reference import in_double
 
 
 class Constants(NamedTuple):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lessbits._internal.wording import write_whole
+from lessbits._internal.files import write_whole
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError, check_name
 from lessbits.report.page import html_page

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from lessbits._internal.wording import human, plain
+from lessbits._internal.plain_values import plain
+from lessbits._internal.wording import human
 from lessbits.engines.recording.trace import Trace
 from lessbits.report.text import method_in_words, step_sizes_in_words
 

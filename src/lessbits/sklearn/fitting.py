@@ -64,7 +64,7 @@ class Decentralized(BaseEstimator):
     coef_: np.ndarray
     intercept_: Any
     n_features_in_: int
-    sites_: np.ndarray  # if there were any
+    groups_: np.ndarray  # the sites' names, if there were any
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are welcome."""
@@ -80,7 +80,7 @@ class Decentralized(BaseEstimator):
         penalty: float,
         classes: int = 2,
         sample_weight: Any = None,
-        sites: Any = None,
+        groups: Any = None,
     ) -> np.ndarray:
         """Run the method, keep what it did, and return the model that the nodes have agreed on, [outputs, features].
 
@@ -91,7 +91,7 @@ class Decentralized(BaseEstimator):
             raise InputError("all sample weights are zero: at least one must be positive")
         self._check()
         random = check_random_state(self.random_state)
-        parts = self._deal(rows.shape[0], sites, random)
+        parts = self._deal(rows.shape[0], groups, random)
         seed = int(random.randint(2**31))
         if sparse.issparse(rows) and rows.nnz >= DENSE_FROM * np.prod(rows.shape):
             rows = rows.toarray()
@@ -177,21 +177,22 @@ class Decentralized(BaseEstimator):
 
     def _matched(self) -> Any:
         """Return the network; one whose nodes are named as the sites is put into their order."""
-        if not (hasattr(self.network, "nodes") and hasattr(self.network, "edges") and hasattr(self, "sites_")):
+        if not (hasattr(self.network, "nodes") and hasattr(self.network, "edges") and hasattr(self, "groups_")):
             return self.network
-        if isinstance(self.network, Network) or set(self.network.nodes) != set(self.sites_.tolist()):
+        if isinstance(self.network, Network) or set(self.network.nodes) != set(self.groups_.tolist()):
             return self.network
         ordered = self.network.__class__()
-        ordered.add_nodes_from(self.sites_.tolist())
+        ordered.add_nodes_from(self.groups_.tolist())
         ordered.add_edges_from(self.network.edges(data=True))
         return ordered
 
-    def _deal(self, count: int, sites: Any, random: np.random.RandomState) -> list[np.ndarray]:
+    def _deal(self, count: int, groups: Any, random: np.random.RandomState) -> list[np.ndarray]:
         """Return the rows of each node: those of a site, or else a random part."""
-        self.__dict__.pop("sites_", None)
-        if sites is not None:
-            self.sites_, where = _named(sites, count)
-            return [np.flatnonzero(where == node) for node in range(len(self.sites_))]
+        if hasattr(self, "groups_"):
+            del self.groups_  # of an earlier fit
+        if groups is not None:
+            self.groups_, where = _named(groups, count)
+            return [np.flatnonzero(where == node) for node in range(len(self.groups_))]
         if not 2 <= self.n_nodes <= count:
             raise InputError(
                 f"n_nodes is {self.n_nodes}, but it must be from 2 to the number of samples (n_samples={count})"
@@ -237,20 +238,20 @@ class Decentralized(BaseEstimator):
         return load_model(cls, path)
 
 
-def _named(sites: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _named(groups: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the names of the sites, sorted, and the number of each row's."""
     try:
-        given = np.asarray(sites)
+        given = np.asarray(groups)
         missing = bool(pandas.isna(given).any())
         names, where = np.unique(given, return_inverse=True)
     except (TypeError, ValueError):
-        raise InputError("sites are of several kinds, or missing: give one name or number for each row") from None
+        raise InputError("groups are of several kinds, or missing: give one name or number for each row") from None
     if given.shape != (count,):
-        raise InputError(f"sites has shape {given.shape}, but it must name one site for each of {count} rows")
+        raise InputError(f"groups has shape {given.shape}, but it must name one site for each of {count} rows")
     if missing:
         raise InputError("some rows have no site (NaN or None): leave them out, or name one")
     if len(names) < 2:
-        raise InputError(f"sites names one site, {names[0]}, but nodes are at least two: give more sites")
+        raise InputError(f"groups names one site, {names[0]}, but nodes are at least two: give more sites")
     return names, where
 
 

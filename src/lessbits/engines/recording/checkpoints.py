@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,8 @@ import jax
 import numpy as np
 
 from lessbits._internal.arrays import first_line, load_arrays, write_arrays
-from lessbits._internal.wording import plain
+from lessbits._internal.logging import logger
+from lessbits._internal.plain_values import plain
 from lessbits.errors import InputError
 
 FORMAT = "lessbits-checkpoint-1"
@@ -92,10 +92,9 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_arrays(self.path(saved.iteration), arrays, metadata)
         except OSError as error:
-            print(
-                f"lessbits: the checkpoint of iteration {saved.iteration} could not be written "
-                f"({error.strerror or error}): the run goes on, and earlier checkpoints stay",
-                file=sys.stderr,
+            logger.warning(
+                f"the checkpoint of iteration {saved.iteration} could not be written "
+                f"({error.strerror or error}): the run goes on, and earlier checkpoints stay"
             )
             return
         for old in self.iterations()[:-KEPT]:

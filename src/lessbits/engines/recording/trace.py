@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lessbits._internal.arrays import read_arrays, write_arrays
-from lessbits._internal.wording import human, plain
+from lessbits._internal.plain_values import plain
+from lessbits._internal.wording import human
 from lessbits.errors import InputError, check_name
 
 if TYPE_CHECKING:
