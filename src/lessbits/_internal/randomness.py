@@ -66,7 +66,7 @@ class Draws(NamedTuple):
 
     def bits(self, count: int) -> jax.Array:
         """Return 32 random bits for each row and coordinate, [rows, count]."""
-        counter = lax.iota(jnp.uint32, count) * _word(GOLDEN)
+        counter = lax.broadcast_to_rank(lax.iota(jnp.uint32, count) * _word(GOLDEN), self.low.ndim + 1)
         return _mix(counter + self.low[..., None], self.high[..., None])
 
     def uniform(self, count: int, dtype: jnp.dtype) -> jax.Array:

@@ -47,7 +47,11 @@ def squared_norms(vectors: jax.Array) -> jax.Array:
 
 def squared_distances(vectors: jax.Array, point: jax.Array) -> jax.Array:
     """Squared distance of each row from a point, or from the same row of others; no difference is written down."""
-    return _squares(lambda start, end: vectors[..., start:end] - point[..., start:end], vectors.shape[-1])
+
+    def part(start: int, end: int) -> jax.Array:
+        return vectors[..., start:end] - lax.broadcast_to_rank(point[..., start:end], vectors.ndim)
+
+    return _squares(part, vectors.shape[-1])
 
 
 def _squares(part: Callable[[int, int], jax.Array], length: int) -> jax.Array:

@@ -65,9 +65,9 @@ class LevelLengths:
     def __call__(self, payload: Payload) -> jax.Array:
         """Return the length of each row, float32 [rows]."""
         sums = self._sums(jnp.abs(payload[0].astype(jnp.int32)))
-        bits = self.base
+        bits = self.base[None]
         for column, total in enumerate(sums):
-            bits = bits + separate(total[:, None] * self.rates[column])
+            bits = bits + separate(total[:, None] * self.rates[column][None])
         shortest = _smallest(bits)
         shortest = shortest + separate(self.lost * jnp.maximum(1 - WORD / jnp.maximum(shortest, 1), 0))
         steps = jnp.floor(jnp.maximum(shortest, 0) * STEPS).astype(jnp.int32)

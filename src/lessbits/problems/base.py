@@ -176,7 +176,7 @@ def _single_sample_variance(problem: Problem, x: jax.Array) -> jax.Array:
         return total + jnp.where(sample < problem.counts, squared_norms(gap), 0)
 
     total = lax.fori_loop(0, problem.counts.max(), add, jnp.zeros(problem.nodes))
-    return total / problem.counts
+    return total / problem.counts.astype(total.dtype)
 
 
 def batch_smoothness(full: float, single: float, batch_size: int) -> float:

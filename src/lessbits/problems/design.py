@@ -164,7 +164,7 @@ class SparseDesign:
         """The chosen rows of each node, [nodes, batch], dense: a batch is small."""
         first = jnp.take_along_axis(self.row_start, indices, axis=1)
         end = jnp.take_along_axis(self.row_start, indices + 1, axis=1)
-        entry = first[..., None] + jnp.arange(self.longest_row)
+        entry = first[..., None] + jnp.arange(self.longest_row, dtype=first.dtype)[None, None]
         inside = entry < end[..., None]
         flat = jnp.minimum(entry, self.values.shape[1] - 1).reshape(indices.shape[0], -1)
         values = jnp.where(inside, jnp.take_along_axis(self.values, flat, axis=1).reshape(entry.shape), 0)

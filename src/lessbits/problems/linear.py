@@ -128,7 +128,8 @@ class LinearModel(Problem):
         """Mean over the batch of m_i (n/m) φ'(a_ij·x_i) a_ij + λx_i."""
         rows = self.design.rows(indices)
         slopes = self.slope(rows.margins(x), jnp.take_along_axis(self.targets, indices, axis=1))
-        weight = self.counts[:, None] * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
+        counts = self.counts[:, None].astype(self.sample_weight.dtype)
+        weight = counts * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
         return rows.combine(weight * slopes) + self.pull(x)
 
     def losses(self, x: jax.Array) -> jax.Array:
@@ -142,7 +143,7 @@ class LinearModel(Problem):
         """(n/m) A_iᵀ diag(φ'') A_i + λI."""
         curvatures = self.sample_weight * self.curvature(self.design.margins(x), self.targets)
         pull = self.pull(jnp.ones_like(x))
-        return self.design.gram(curvatures) + pull[:, None] * jnp.eye(self.dim, dtype=x.dtype)
+        return self.design.gram(curvatures) + pull[:, None] * jnp.eye(self.dim, dtype=x.dtype)[None]
 
     @cached_property
     def _data_curvature(self) -> tuple[float, float]:
@@ -160,7 +161,8 @@ class LinearModel(Problem):
 
     def sample_smoothness(self, batch_size: int = 1) -> float:
         """From the longest row."""
-        lengths = np.asarray(self.design.squared_norms() * self.sample_weight * self.counts[:, None], float)
+        counts = self.counts[:, None].astype(self.sample_weight.dtype)
+        lengths = np.asarray(self.design.squared_norms() * self.sample_weight * counts, float)
         single = self.curvature_bound * float(lengths.max()) + self.penalties[1]
         return batch_smoothness(self.smoothness, single, batch_size)
 
@@ -185,7 +187,9 @@ class LinearModel(Problem):
             x = jnp.broadcast_to(jnp.asarray(solution), (self.nodes, self.dim))
             slopes = wide.sample_weight * self.slope(wide.design.margins(x), wide.targets)
             mean = squared_norms(wide.design.combine(slopes))
-            second_moment = wide.counts * sum_pairwise(separate(slopes**2 * wide.design.squared_norms()))
+            second_moment = wide.counts.astype(slopes.dtype) * sum_pairwise(
+                separate(slopes**2 * wide.design.squared_norms())
+            )
             # With one sample a node the two are equal, but for rounding.
             return np.asarray(jnp.where(second_moment - mean > 1e-12 * second_moment, second_moment - mean, 0))
 

@@ -106,7 +106,7 @@ def short_scale(norms: jax.Array) -> jax.Array:
     mean that the run has converged.
     """
     rounded = norms.astype(jnp.float32)
-    raised = jnp.where(rounded < norms, jnp.nextafter(rounded, jnp.float32(jnp.inf)), rounded)
+    raised = jnp.where(rounded.astype(norms.dtype) < norms, jnp.nextafter(rounded, jnp.float32(jnp.inf)), rounded)
     words = lax.bitcast_convert_type(raised, jnp.uint32)
     short = lax.bitcast_convert_type((words + jnp.uint32(0xFFFF)) & jnp.uint32(0xFFFF0000), jnp.float32)
     short = jnp.where(jnp.isnan(raised), jnp.float32(jnp.nan), short)

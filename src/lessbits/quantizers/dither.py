@@ -34,7 +34,7 @@ def round_to_levels(
     else:
         # In float32 the sum of a large level and ξ would be rounded, mostly up.
         below = jnp.floor(exact)
-        levels = below + (uniform > 1 - (exact - below))
+        levels = below + (uniform > 1 - (exact - below)).astype(below.dtype)
     # A level of s may come out one ulp above s.
     most = jnp.asarray(level_count, jnp.int32)
     return DitherPayload(jnp.clip(to_integers(levels), -most, most).astype(level_type), scale)

@@ -38,7 +38,7 @@ def chosen(dim: int, count: jax.Array | float, draws: Draws) -> jax.Array:
     unbiasedness and ω = d/k - 1 ask for; A makes the pattern differ from row to row.
     """
     stride, shift = draw_pattern(dim, draws)
-    position = stride[:, None] * lax.iota(jnp.uint32, dim) % jnp.uint32(dim) + shift[:, None]
+    position = stride[:, None] * lax.iota(jnp.uint32, dim)[None] % jnp.uint32(dim) + shift[:, None]
     position = jnp.where(position >= dim, position - jnp.uint32(dim), position)
     return position.astype(jnp.int32) < jnp.asarray(count, jnp.int32)
 
