@@ -261,7 +261,7 @@ def test_too_large_a_problem_is_said_to_be(monkeypatch, capsys):
     def allocate(settings, transport):
         raise MemoryError("Unable to allocate 238. GiB")
 
-    monkeypatch.setattr("lessbits.job.build", allocate)
+    monkeypatch.setattr("lessbits.config.run.build", allocate)
     status, out, err = run_command(monkeypatch, capsys, "run")
     assert status == 2
     assert out == ""

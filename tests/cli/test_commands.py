@@ -240,7 +240,7 @@ def test_ctrl_c_ends_with_one_line(command, monkeypatch):
     def interrupt(settings, transport):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("lessbits.job.build", interrupt)
+    monkeypatch.setattr("lessbits.config.run.build", interrupt)
     result = command("run")
     assert result.status == 130
     assert result.out == ""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from command_line import run_command
 
-from lessbits.problems import download
+from lessbits.datasets import download
 
 CONTENT = b"+1 1:0.5 3:1\n-1 2:1\n+1 1:1\n"
 

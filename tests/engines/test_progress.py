@@ -9,7 +9,7 @@ from command_line import run_command
 
 import lessbits
 from lessbits.cli.help import working
-from lessbits.engines import progress
+from lessbits.engines.recording import progress
 from lessbits.engines.recording.log import Log
 from lessbits.engines.recording.progress import Lines, Progress, ProgressState
 

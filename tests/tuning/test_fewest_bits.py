@@ -44,7 +44,7 @@ def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
     monkeypatch.setattr("lessbits.tuning.estimates.SPACINGS", (2.0, 1.0))
     fewer_steps = {"AROUND": (-1, 0, 1), "FAR": (-5, 0, 5)}
     for name, fewer in {"FINENESSES": (3, 10), "PASSES": 1, "RUN": 1, "REFINED": 1, **fewer_steps}.items():
-        monkeypatch.setattr(f"lessbits.fewest.{name}", fewer)
+        monkeypatch.setattr(f"lessbits.tuning.fewest_bits.{name}", fewer)
     problem, network = LeastSquares.random(6, 12, condition=40.0), make_network("ring", 6)
     search = FewestBits(problem, network, 1e-6, iterations=3000)
     tried = search.search()
@@ -169,7 +169,7 @@ def test_what_was_asked_of_advice_is_in_its_command(flags, monkeypatch, capsys):
 def test_tuning_keeps_what_is_given_and_leaves_out_methods_that_cannot(monkeypatch):
     monkeypatch.setattr("lessbits.tuning.estimates.SPACINGS", (2.0, 1.0))
     for name, fewer in (("PASSES", 1), ("RUN", 1), ("REFINED", 1), ("AROUND", (-1, 0, 1))):
-        monkeypatch.setattr(f"lessbits.fewest.{name}", fewer)
+        monkeypatch.setattr(f"lessbits.tuning.fewest_bits.{name}", fewer)
     problem, network = Consensus.random(5, 40), make_network("ring", 5)
     tried = FewestBits(problem, network, 1e-3, iterations=1000).search(quantizer="dit-2")  # too noisy for tree
     assert {each.choice.method for each in tried} == {"primal-dual"}

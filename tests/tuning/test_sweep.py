@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lessbits import Consensus, InputError, LeastSquares, make_method, make_network, primal_dual, simulate
-from lessbits.engines import sweep as engine
+from lessbits.engines.simulate import sweep as engine
 from lessbits.engines.simulate.sweep import Budget, sweep
 
 NODES, DIM = 6, 5
@@ -124,7 +124,7 @@ def widths(monkeypatch):
         seen.append(lanes)
         return original(state, iteration, lanes, *others)
 
-    monkeypatch.setattr(engine, "empty_flight", spy)
+    monkeypatch.setattr(engine, "empty_batch", spy)
     return seen
 
 
