@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 # A shell that starts the suite in the background makes it deaf to Ctrl-C, and its children too; tests send it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -11,21 +12,33 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from pathlib import Path  # noqa: E402
+# Two workers on two cores: one thread compiles a program with less work than several.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1")
+
+import pytest  # noqa: E402
+from compiled_programs import exchange_programs, forget_programs, set_up_programs  # noqa: E402
+
+set_up_programs()
 
 import jax  # noqa: E402
-import pytest  # noqa: E402
 
-from lessbits._internal.programs import keep_compiled, make_room  # noqa: E402
 
-jax.config.update("jax_enable_x64", True)
-keep_compiled()  # a second run of the suite takes half the time
+@pytest.fixture(autouse=True, scope="module")
+def programs(request):
+    """Share compiled programs with the other worker, and compile quickly unless a module is marked `optimized`."""
+    exchange_programs()
+    quickly = request.node.get_closest_marker("optimized") is None
+    jax.config.update("jax_disable_most_optimizations", quickly)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    forget_programs(most_megabytes=400)
 
 
 @pytest.fixture(autouse=True)
 def room():
-    """Forget compiled programs before there are too many for one process: the suite has more than anyone."""
-    make_room()
+    """Forget compiled programs before they take too much memory."""
+    yield
+    forget_programs(most_megabytes=900)
 
 
 @pytest.fixture
