@@ -12,11 +12,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-# Two workers on two cores: one thread compiles a program with less work than several.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1")
-
 import pytest  # noqa: E402
-from compiled_programs import exchange_programs, forget_programs, set_up_programs  # noqa: E402
+from compiled_programs import compile_quickly, exchange_programs, forget_programs, set_up_programs  # noqa: E402
 
 set_up_programs()
 
@@ -27,10 +24,9 @@ import jax  # noqa: E402
 def programs(request):
     """Share compiled programs with the other worker, and compile quickly unless a module is marked `optimized`."""
     exchange_programs()
-    quickly = request.node.get_closest_marker("optimized") is None
-    jax.config.update("jax_disable_most_optimizations", quickly)
+    compile_quickly(request.node.get_closest_marker("optimized") is None)
     yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    compile_quickly(False)
     forget_programs(most_megabytes=400)
 
 
