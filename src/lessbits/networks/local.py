@@ -1,13 +1,14 @@
 """The part of a network that one process holds, as arrays that methods use inside the compiled loop."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.axes import Axis, PerLink, PerNode
 from lessbits._internal.pytrees import on_cpu, put, pytree
 from lessbits._internal.summation import Sum, add_pairwise, add_slices, separate
 from lessbits.networks.network import Network
@@ -68,13 +69,13 @@ def _unweighted(slot: Slot, term: Term) -> jax.Array:
 class LocalNetwork:
     """Nodes held here and their outgoing links; rows are local numbers, `nodes` and `links` hold the global ones."""
 
-    nodes: jax.Array  # int32 [nodes here]
-    links: jax.Array  # int32 [links here], in order of their owner
-    owner: jax.Array  # int32 [links here], row of the node that sends
-    neighbor: jax.Array  # int32 [links here], global number of the node that receives
-    weight: jax.Array  # [links here]
-    groups: tuple[DegreeGroup, ...]
-    order: jax.Array | None  # where each node's sum stands after the groups; None: in order already
+    nodes: PerNode  # int32 [nodes here]
+    links: PerLink  # int32 [links here], in order of their owner
+    owner: PerLink  # int32 [links here], row of the node that sends
+    neighbor: PerLink  # int32 [links here], global number of the node that receives
+    weight: PerLink  # [links here]
+    groups: Annotated[tuple[DegreeGroup, ...], Axis.SHARED]
+    order: Annotated[jax.Array | None, Axis.SHARED]  # position of each node's sum in those of the groups; None: as is
 
     @classmethod
     def of(cls, network: Network, nodes: np.ndarray | None = None) -> "LocalNetwork":
