@@ -2,13 +2,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-slow test-all lint bench clean
 
 demo: .venv/installed
 	$(BIN)/lessbits demo --out out/demo
 
+# Workers take whole files, the longest first; what they compile is shared and kept.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
 test: .venv/installed-dev
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m 'not slow'
+
+test-slow: .venv/installed-dev
+	$(PYTEST) -m slow
+
+test-all: test test-slow
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 # A shell that starts the suite in the background makes it deaf to Ctrl-C, and its children too; tests send it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -11,21 +12,29 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-from pathlib import Path  # noqa: E402
+import pytest  # noqa: E402
+from compiled_programs import compile_quickly, exchange_programs, forget_programs, set_up_programs  # noqa: E402
+
+set_up_programs()
 
 import jax  # noqa: E402
-import pytest  # noqa: E402
 
-from lessbits._internal.programs import keep_compiled, make_room  # noqa: E402
 
-jax.config.update("jax_enable_x64", True)
-keep_compiled()  # a second run of the suite takes half the time
+@pytest.fixture(autouse=True, scope="module")
+def programs(request):
+    """Share compiled programs with the other worker, and compile quickly unless a module is marked `optimized`."""
+    exchange_programs()
+    compile_quickly(request.node.get_closest_marker("optimized") is None)
+    yield
+    compile_quickly(False)
+    forget_programs(most_megabytes=400)
 
 
 @pytest.fixture(autouse=True)
 def room():
-    """Forget compiled programs before there are too many for one process: the suite has more than anyone."""
-    make_room()
+    """Forget compiled programs before they take too much memory."""
+    yield
+    forget_programs(most_megabytes=900)
 
 
 @pytest.fixture

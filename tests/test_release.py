@@ -21,7 +21,6 @@ def call(*words, cwd, **environment):
         env={**{name: os.environ[name] for name in ("PATH", "PIP_CONFIG_FILE") if name in os.environ}, **environment},
         capture_output=True,
         text=True,
-        timeout=350,
     )
 
 

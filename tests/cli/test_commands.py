@@ -59,7 +59,7 @@ def libsvm(tmp_path):
 
 def subprocess_command(*arguments, **environment):
     return subprocess.run(
-        [COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=300, env={**os.environ, **environment}
+        [COMMAND, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, **environment}
     )
 
 

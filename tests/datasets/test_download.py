@@ -4,7 +4,6 @@ import lzma
 import re
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -186,7 +185,7 @@ def test_a_server_that_stalls(serve, before):
     def answer(handler):
         handler.wfile.write(before)
         handler.wfile.flush()
-        done.wait(10)
+        done.wait()
 
     url = serve(answer)
     try:
@@ -202,19 +201,15 @@ def test_a_server_that_trickles(serve, monkeypatch):
     def answer(handler):
         handler.send_response(200)
         handler.end_headers()
-        for _ in range(1000):
+        while not done.wait(0.02):
             try:
                 handler.wfile.write(b"1")
             except ConnectionError:
                 break
-            if done.wait(0.02):
-                break
 
     url = serve(answer)
-    started = time.monotonic()
-    try:
+    try:  # the body has no end: who waits for it hangs
         assert re.search(r"only \d+ of \d+ bytes came in 0.2 s", failure(base_url=url))
-        assert time.monotonic() - started < 10, "it waited for the end of the body, 20 s"
     finally:
         done.set()
 

@@ -364,6 +364,6 @@ def test_values_that_are_not_finite(bad):
 
 
 def test_importing_does_not_pay_for_what_only_loading_needs():
-    program = "import sys, lessbits.problems.splits; sys.exit('sklearn' in sys.modules)"
+    program = "import sys, lessbits.datasets.splits; sys.exit('sklearn' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     assert subprocess.run([sys.executable, "-c", program], env=environment, check=False).returncode == 0

@@ -3,7 +3,6 @@
 import errno
 import os
 import signal
-import threading
 
 import jax
 import jax.numpy as jnp
@@ -146,11 +145,11 @@ def test_an_interrupt_between_two_records_loses_nothing(encode, monkeypatch, tmp
 
 
 def test_ctrl_c_stops_the_simulator_with_its_trace(tmp_path):
-    timer = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    def press(state):
+        signal.raise_signal(signal.SIGINT)
+
     with pytest.raises(KeyboardInterrupt) as stop:
-        simulate(*setting(), 2**31 - 1, record_every=1000, checkpoints=Checkpoints(tmp_path))
-    timer.cancel()
+        simulate(*setting(), 2**31 - 1, record_every=1000, checkpoints=Checkpoints(tmp_path), progress=press)
     trace = stop.value.trace
     assert trace["iteration"][-1] == Checkpoints(tmp_path).iterations()[-1]
     assert f"interrupted at iteration {trace['iteration'][-1]} " in trace.message

@@ -97,7 +97,8 @@ def test_time_left_is_to_the_target():
     )
     assert told[-1].iteration == trace["iteration"][-1]
     assert told[-1].error == trace["error"][-1]
-    assert told[-1].seconds_left < 60  # to the last iteration it would be hours
+    last = told[-1]
+    assert last.seconds_left < (10**6 - last.iteration) * last.seconds / last.iteration / 100
 
 
 def test_a_log_is_json_lines_that_grow_while_the_run_goes_on(command, tmp_path):

@@ -14,7 +14,7 @@ class Hall:
     """Where the threads meet; `tamper(exchange, sender, receiver, content)` may change what is sent."""
 
     def __init__(self, size, tamper=None):
-        self.barrier = threading.Barrier(size, timeout=120)
+        self.barrier = threading.Barrier(size, timeout=1200)
         self.slots = {}
         self.tamper = tamper or (lambda exchange, sender, receiver, content: content)
 

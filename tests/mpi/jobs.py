@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
+HANGING = 1200  # seconds after which a job hangs, however slow the machine is
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "MPI"))}
 
 
@@ -23,7 +24,7 @@ def start(*command, **options):
     )
 
 
-def finish(process, seconds):
+def finish(process, seconds=HANGING):
     """Return the status and what was printed; a job that does not end in time is ended, and fails the test."""
     try:
         out, err = process.communicate(timeout=seconds)
@@ -34,9 +35,9 @@ def finish(process, seconds):
     return process.returncode, out, err
 
 
-def mpiexec(ranks, *command, seconds=180, **options):
+def mpiexec(ranks, *command, **options):
     """Run a Python program or a command on so many ranks."""
-    return finish(start(BIN / "mpiexec", "-n", ranks, *command, **options), seconds)
+    return finish(start(BIN / "mpiexec", "-n", ranks, *command, **options))
 
 
 def processes_with(text):

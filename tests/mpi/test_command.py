@@ -16,17 +16,19 @@ import pytest
 
 pytest.importorskip("mpi4py", reason="the extra lessbits[mpi] is not installed")
 
-from mpi.jobs import BIN, ENVIRONMENT, finish, mpiexec, processes_with, start
+from command_line import run_command
+from mpi.jobs import BIN, ENVIRONMENT, HANGING, finish, mpiexec, processes_with, start
 
 from lessbits import Trace
 
+pytestmark = pytest.mark.optimized  # runs of this process are compared with those of others, bit for bit
 COMMAND = BIN / "lessbits"
 SMALL = ("run", "--nodes", 5, "--dim", 8, "--record-every", 10)
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
 
 
-def lessbits(*arguments, seconds=90, **options):
-    return finish(start(COMMAND, *arguments, **options), seconds)
+def lessbits(*arguments, **options):
+    return finish(start(COMMAND, *arguments, **options))
 
 
 def results(summary):
@@ -35,26 +37,37 @@ def results(summary):
     return {name: value for name, value in json.loads(summary).items() if name not in other}
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The uninterrupted run, simulated with encoded messages."""
-    file = tmp_path_factory.mktemp("whole") / "trace"
-    status, _, err = lessbits(*SMALL, "--iterations", 3000, "--encode", "--save", file)
-    assert status == 0, err
-    return Trace.load(file)
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """Run the command in this process, with encoded messages."""
+    return lambda *arguments: run_command(monkeypatch, capsys, *arguments, "--encode")
 
 
-def same_as(trace, whole):
-    for name in whole.columns:
-        if name not in CLOCKS:
-            np.testing.assert_array_equal(trace[name], whole[name], err_msg=name)
-    return trace.x.tobytes() == whole.x.tobytes()
+@pytest.fixture
+def goes_on(here, tmp_path):
+    """Return a check that the run in a folder goes on as the one that was never interrupted."""
+
+    def check(folder, resume, options=SMALL):
+        end = last_checkpoint(folder) // 10 * 10 + 60
+        arguments = (*options, "--iterations", end, "--quiet", "--save")
+        status, _, err = resume(*arguments, tmp_path / "resumed", "--checkpoint", folder, "--resume")
+        assert status == 0, err
+        assert here(*arguments, tmp_path / "whole").status == 0
+        resumed, whole = (Trace.load(tmp_path / name) for name in ("resumed", "whole"))
+        for name in set(whole.columns) - set(CLOCKS):
+            np.testing.assert_array_equal(resumed[name], whole[name], err_msg=name)
+        assert resumed.x.tobytes() == whole.x.tobytes()
+
+    return check
 
 
-def test_it_starts_its_ranks_or_is_started_by_a_launcher():
+def last_checkpoint(folder):
+    return max(int(path.stem.partition("-")[2]) for path in folder.glob("checkpoint-*.safetensors"))
+
+
+def test_it_starts_its_ranks_or_is_started_by_a_launcher(here):
     arguments = (*SMALL, "--iterations", 40, "--json", "-", "--quiet")
-    status, simulated, _ = lessbits(*arguments, "--encode")
-    assert status == 0
+    simulated = here(*arguments).out
     for status, out, err in (
         lessbits(*arguments, "--engine", "mpi", "--ranks", 2),
         mpiexec(3, COMMAND, *arguments, "--engine", "mpi"),
@@ -64,9 +77,9 @@ def test_it_starts_its_ranks_or_is_started_by_a_launcher():
         assert json.loads(out)["bytes_between_ranks"] > 0
 
 
-def wait_for(file, process, seconds=60):
+def wait_for(file, process):
     """Wait until a checkpoint is there."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + HANGING
     while not list(file.glob("checkpoint-*.safetensors")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end, "no checkpoint was written"
@@ -74,79 +87,76 @@ def wait_for(file, process, seconds=60):
 
 
 KILLS = int(os.environ.get("LESSBITS_KILLS", "1"))
+FOR_EVER = ("--iterations", 10_000_000, "--checkpoint-every", 20)
 
 
+def on_four_ranks(*arguments):
+    return lessbits(*arguments, "--engine", "mpi", "--ranks", 4)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(KILLS))
-def test_a_killed_rank_ends_the_job_is_named_and_the_run_goes_on(seed, tmp_path, whole):
+def test_a_killed_rank_ends_the_job_is_named_and_the_run_goes_on(seed, tmp_path, here, goes_on):
     """With LESSBITS_KILLS=20 there are twenty of them."""
     draw = random.Random(seed)
-    folder, file = tmp_path / "checkpoints", tmp_path / "trace"
-    arguments = (*SMALL, "--iterations", 3000, "--checkpoint", folder, "--checkpoint-every", 50, "--save", file)
+    folder = tmp_path / "checkpoints"
     ranks = draw.choice((2, 3))
-    process = start(COMMAND, *arguments, "--engine", "mpi", "--ranks", ranks)
+    process = start(COMMAND, *SMALL, *FOR_EVER, "--checkpoint", folder, "--engine", "mpi", "--ranks", ranks)
     wait_for(folder, process)
-    time.sleep(draw.uniform(0, 1.0))
+    time.sleep(draw.uniform(0, 1.0))  # so that kills of several seeds fall into several phases
     started = {number: line for number, line in processes_with(str(folder)) if " -m lessbits " in line}
     workers = [number for number, line in started.items() if "mpiexec" not in line]
     assert len(workers) == ranks
     os.kill(draw.choice(workers), signal.SIGKILL)
-    killed = time.monotonic()
-    status, _, err = finish(process, 30)
-    assert time.monotonic() - killed < 30
+    status, _, err = finish(process)
     assert status == 1
     assert re.match(rf"lessbits: rank [0-{ranks - 1}] of {ranks} was ended by SIGKILL", err.strip())
     assert len(err.strip().splitlines()) == 1
     assert processes_with(str(folder)) == []
     # On another number of ranks, or simulated.
-    again = draw.choice((("--engine", "mpi", "--ranks", 4), ("--encode",)))
-    status, _, err = lessbits(*arguments, *again, "--resume")
-    assert status == 0, err
-    assert same_as(Trace.load(file), whole)
+    goes_on(folder, draw.choice((on_four_ranks, here)))
 
 
-@pytest.mark.parametrize(("engine", "number"), [("mpi", signal.SIGHUP), ("simulate", signal.SIGINT)])
-def test_an_interrupt_writes_a_last_checkpoint_and_the_trace_so_far(engine, number, tmp_path, whole):
+@pytest.mark.parametrize(
+    ("engine", "number"), [("mpi", signal.SIGHUP), pytest.param("simulate", signal.SIGINT, marks=pytest.mark.slow)]
+)
+def test_an_interrupt_writes_a_last_checkpoint_and_the_trace_so_far(engine, number, tmp_path, here, goes_on):
     folder, file = tmp_path / "checkpoints", tmp_path / "trace"
     how = ("--engine", "mpi", "--ranks", 2) if engine == "mpi" else ("--encode",)
-    arguments = (*SMALL, "--checkpoint", folder, "--save", file)
-    process = start(COMMAND, *arguments, *how, "--iterations", 1_000_000, "--checkpoint-every", 20)
+    process = start(COMMAND, *SMALL, *FOR_EVER, "--checkpoint", folder, "--save", file, *how)
     wait_for(folder, process)
     process.send_signal(number)
-    status, out, err = finish(process, 30)
+    status, out, err = finish(process)
     assert status == 130
     assert err.strip() == "lessbits: interrupted"
     assert "interrupted at iteration" in out
-    sofar = Trace.load(file)
-    last = max(int(path.stem.partition("-")[2]) for path in folder.iterdir())
-    assert f"interrupted at iteration {last} " in sofar.message
+    assert f"interrupted at iteration {last_checkpoint(folder)} " in Trace.load(file).message
     assert processes_with(str(folder)) == []
-    assert last < 3000  # the run would go on for ever
-    lessbits(*arguments, "--iterations", 3000, "--encode", "--resume")
-    assert same_as(Trace.load(file), whole)
+    goes_on(folder, here)
 
 
+@pytest.mark.slow
 def test_spare_ranks_are_no_reason_to_lose_anything_when_interrupted(tmp_path):
     folder, file = tmp_path / "checkpoints", tmp_path / "trace"
     arguments = ("run", "--nodes", 2, "--network", "path", "--dim", 8, "--checkpoint", folder, "--save", file)
-    forever = ("--record-every", 10, "--iterations", 10_000_000, "--checkpoint-every", 20)
-    process = start(COMMAND, *arguments, *forever, "--engine", "mpi", "--ranks", 3)
+    process = start(COMMAND, *arguments, *FOR_EVER, "--record-every", 10, "--engine", "mpi", "--ranks", 3)
     wait_for(folder, process)
     process.send_signal(signal.SIGTERM)
-    status, out, err = finish(process, 30)
+    status, out, err = finish(process)
     assert (status, err.strip()) == (130, "lessbits: interrupted"), err
     assert "interrupted at iteration" in out
     assert f"--resume: a checkpoint is in {folder}" in out
     assert len(Trace.load(file)) > 1
 
 
+@pytest.mark.slow
 def test_no_rank_outlives_whoever_started_it(tmp_path):
     folder = tmp_path / "checkpoints"
-    forever = ("--iterations", 10_000_000, "--checkpoint", folder, "--checkpoint-every", 20)
-    process = start(COMMAND, *SMALL, *forever, "--engine", "mpi", "--ranks", 2)
+    process = start(COMMAND, *SMALL, *FOR_EVER, "--checkpoint", folder, "--engine", "mpi", "--ranks", 2)
     wait_for(folder, process)
     process.kill()
-    assert finish(process, 30)[0] == -signal.SIGKILL
-    end = time.monotonic() + 20
+    assert finish(process)[0] == -signal.SIGKILL
+    end = time.monotonic() + HANGING
     while processes_with(str(folder)) and time.monotonic() < end:
         time.sleep(0.1)
     assert processes_with(str(folder)) == []
@@ -183,17 +193,17 @@ def test_a_bad_shard_ends_all_ranks_with_one_line(tmp_path):
     assert "part-3.libsvm', line 3" in err
 
 
-def test_a_missing_shard_is_named_with_its_node(tmp_path):
+def test_a_missing_shard_is_named_with_its_node(tmp_path, here):
     data = write_shards(tmp_path, 2)
-    status, _, err = lessbits("run", "--nodes", 3, "--problem", "logistic", "--data", data)
+    status, _, err = here("run", "--nodes", 3, "--problem", "logistic", "--data", data)
     assert status == 2
     assert "part-2.libsvm', which node 2 needs" in err
 
 
-def test_shards_of_the_nodes_own_give_one_problem(tmp_path):
+def test_shards_of_the_nodes_own_give_one_problem(tmp_path, monkeypatch, capsys):
     data = write_shards(tmp_path, 4)
     arguments = ("run", "--nodes", 4, "--problem", "logistic", "--data", data, "--iterations", 20, "--json", "-", "-q")
-    alone = lessbits(*arguments)
+    alone = run_command(monkeypatch, capsys, *arguments)
     status, out, err = lessbits(*arguments, "--engine", "mpi", "--ranks", 3)
     assert (status, err) == (0, "")
     ours, theirs = results(out), results(alone[1])
@@ -245,7 +255,7 @@ if node.number == 0:
 def test_a_node_of_ones_own(what, words, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(NODE)
-    status, out, err = mpiexec(3, sys.executable, script, what, seconds=60)
+    status, out, err = mpiexec(3, sys.executable, script, what)
     if what == "fine":
         assert (status, out.strip()) == (0, "True True"), err
         return
@@ -266,7 +276,7 @@ def test_the_pages_commands_run(tmp_path):
     # The form with mpiexec before it is tested above with a smaller problem.
     for command in commands:
         words = [str(BIN / word) if word == "lessbits" else word for word in shlex.split(command)]
-        status, out, err = finish(start(*words, "--quiet", cwd=tmp_path), 120)
+        status, out, err = finish(start(*words, "--quiet", cwd=tmp_path))
         assert (status, err) == (0, ""), command
         assert "bits" in out
 
@@ -276,7 +286,7 @@ def test_the_pages_training_loop_runs(tmp_path):
     code = code.replace("nodes=16", "nodes=2").replace("range(1000)", "range(200)")
     script = tmp_path / "train.py"
     script.write_text(f"{code}\nprint(abs(x - 3).max() < 1e-3)\n")
-    status, out, err = mpiexec(2, sys.executable, script, seconds=60)
+    status, out, err = mpiexec(2, sys.executable, script)
     assert (status, out.count("True")) == (0, 2), err
 
 

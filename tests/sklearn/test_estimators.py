@@ -1,6 +1,5 @@
 """The estimators: scikit-learn's own checks, its coefficients, groups, and files without pickle."""
 
-import jax
 import networkx
 import numpy as np
 import pandas
@@ -21,14 +20,6 @@ from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.report.formats import write_report
 from lessbits.sklearn import DecentralizedLogisticRegression, DecentralizedRidge
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compiling():
-    """Dozens of small programs are compiled here, and hardly run."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @parametrize_with_checks([DecentralizedLogisticRegression(), DecentralizedRidge()])

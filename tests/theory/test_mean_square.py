@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from requests_for import prediction_for
+from tiers import slow_but
 
 from lessbits import (
     Consensus,
@@ -17,17 +18,18 @@ from lessbits import (
 from lessbits.theory.mean_square import mean_square_rate, practical_step_sizes
 from lessbits.theory.theorems import StepSizes, TheoryInputs
 
+PROMISES = [
+    ("ring", "broadcast", True, "dither:12"),
+    ("ring", "edge", False, "dither:24"),
+    ("torus", "edge", True, "dither:8"),
+    ("torus", "broadcast", False, "rand-50"),
+    ("random-regular:4", "independent", False, "dither:4"),
+    ("star", "edge", False, "dither:8"),
+]
+
 
 @pytest.mark.parametrize(
-    ("network", "messages", "corrected", "quantizer"),
-    [
-        ("ring", "broadcast", True, "dither:12"),
-        ("ring", "edge", False, "dither:24"),
-        ("torus", "edge", True, "dither:8"),
-        ("torus", "broadcast", False, "rand-50"),
-        ("random-regular:4", "independent", False, "dither:4"),
-        ("star", "edge", False, "dither:8"),
-    ],
+    ("network", "messages", "corrected", "quantizer"), slow_but([PROMISES[0], PROMISES[5]], PROMISES)
 )
 def test_runs_need_about_the_iterations_that_the_model_promises(network, messages, corrected, quantizer):
     problem, network = Consensus.random(36, 100), make_network(network, 36, seed=1)
@@ -95,7 +97,11 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("network", "problem", "quantizer", "messages", "corrected"), TABLE)
+# Every network, problem, quantizer and member once.
+QUICK = [TABLE[number] for number in (0, 6, 18, 19, 22)]
+
+
+@pytest.mark.parametrize(("network", "problem", "quantizer", "messages", "corrected"), slow_but(QUICK, TABLE))
 def test_practical_step_sizes_converge_on_the_whole_table(network, problem, quantizer, messages, corrected):
     problem, network = PROBLEMS[problem](), make_network(network, 12, seed=1)
     method = primal_dual(
@@ -104,17 +110,20 @@ def test_practical_step_sizes_converge_on_the_whole_table(network, problem, quan
     assert simulate(problem, network, method, iterations=20_000, until=1e-10, record_every=10).converged
 
 
-@pytest.mark.parametrize("option", "BD")
-@pytest.mark.parametrize(
-    ("network", "messages", "quantizer"),
-    [
+CASES = [
+    (option, *case)
+    for option in "BD"
+    for case in (
         ("ring", "independent", "dit-3"),
         ("ring", "broadcast", "exact"),
         ("star", "independent", "rand-5"),
         ("star", "broadcast", "dit-3"),
-    ],
-)
-def test_practical_step_sizes_are_larger_and_faster_than_theorys(option, messages, quantizer, network):
+    )
+]
+
+
+@pytest.mark.parametrize(("option", "network", "messages", "quantizer"), slow_but([CASES[0], CASES[7]], CASES))
+def test_practical_step_sizes_are_larger_and_faster_than_theorys(option, network, messages, quantizer):
     problem, network = LeastSquares.random(12, 20, condition=30.0), make_network(network, 12)
     errors = {}
     for kind in ("theory", "practical"):
@@ -126,6 +135,7 @@ def test_practical_step_sizes_are_larger_and_faster_than_theorys(option, message
     assert errors["practical"][1] < 0.1 * errors["theory"][1]
 
 
+@pytest.mark.slow
 def test_practical_step_sizes_on_an_ill_conditioned_problem_do_not_diverge_later():
     """The noise feeds itself slowly through flat directions: a short trial may not show it, the mean square does."""
     problem, network = LeastSquares.random(12, 20, condition=3000.0), make_network("ring", 12)

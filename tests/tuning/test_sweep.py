@@ -124,7 +124,7 @@ def widths(monkeypatch):
         seen.append(lanes)
         return original(state, iteration, lanes, *others)
 
-    monkeypatch.setattr(engine, "empty_flight", spy)
+    monkeypatch.setattr(engine, "empty_batch", spy)
     return seen
 
 

@@ -1,0 +1,101 @@
+"""Compiled programs in the suite: kept between runs, shared by the workers of one run, and forgotten in good time.
+
+Most of the suite's time is compiling. `keep_compiled` gives each process a folder of its own, which it shares when it
+ends; workers live as long as the suite does, so they share what they have after each file.
+"""
+
+import ctypes
+import os
+from functools import cache, wraps
+from pathlib import Path
+
+import jax
+
+from lessbits._internal.programs import keep_compiled
+
+# What a CPU spends most of its compiling on, and what hardly shows in runs of a second.
+QUICK = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_parallel_codegen_split_count": 1,  # one thread has less work than several, and workers take all cores
+}
+_options = {}
+
+
+def set_up_programs():
+    """Set JAX up as the command line does, and keep even the smallest programs: those that are forgotten come back."""
+    jax.config.update("jax_enable_x64", True)
+    keep_compiled()
+    _take_options()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def compile_quickly(quickly):
+    """Compile four times as fast, or as for users; what is compiled already stays as it is.
+
+    JAX takes such options for one program only, so its function for them is replaced, as long as it is there.
+    """
+    _options.clear()
+    _options.update(QUICK if quickly and _known() else {})
+
+
+@cache
+def _known():
+    """Return whether this version of JAX has these options."""
+    try:
+        jax.jit(lambda: 0, compiler_options=QUICK)()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
+
+
+def _take_options():
+    try:
+        from jax._src import compiler
+
+        original = compiler.get_compile_options
+    except (ImportError, AttributeError):
+        return
+
+    @wraps(original)
+    def get_compile_options(*arguments, **named):
+        named["env_options_overrides"] = {**_options, **(named.get("env_options_overrides") or {})}
+        return original(*arguments, **named)
+
+    compiler.get_compile_options = get_compile_options
+
+
+def exchange_programs():
+    """Give others the programs of this process, and take theirs; links, so that nobody reads half a program."""
+    folder = jax.config.jax_compilation_cache_dir
+    if folder and Path(folder).name.startswith("at-work-"):
+        _link_missing(Path(folder), Path(folder).parent)
+        _link_missing(Path(folder).parent, Path(folder))
+
+
+def _link_missing(source, target):
+    there = {entry.name for entry in os.scandir(target)}
+    for entry in os.scandir(source):
+        if entry.name not in there and entry.is_file():
+            try:
+                os.link(entry.path, target / entry.name)
+            except (FileExistsError, FileNotFoundError):  # the other worker was quicker
+                continue
+
+
+def resident_megabytes():
+    """Return the memory of this process; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def forget_programs(most_megabytes):
+    """Forget all programs if this process takes more memory than that."""
+    if resident_megabytes() > most_megabytes:
+        jax.clear_caches()
+        if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+            libc.malloc_trim(0)  # else what compiling took stays with the process
