@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from lessbits.methods.base import Method
@@ -27,7 +28,7 @@ def end_of_record(iteration: Any, every: Any, iterations: Any) -> Any:
     [10, 10, 20, 25]
     """
     end = (iteration // every + 1) * every
-    return end - (end - iterations) * (end > iterations)
+    return min(end, iterations) if isinstance(end, int) else jnp.minimum(end, iterations)
 
 
 def record_ends(last: int, count: int, every: int) -> np.ndarray:

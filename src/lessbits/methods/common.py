@@ -29,7 +29,7 @@ def start_dual(x: jax.Array, nodes: jax.Array, start: Start) -> jax.Array:
 
 def decayed(step_size: Any, decay: Any, iteration: jax.Array, power: float = 1.0) -> jax.Array:
     """Return the step size of an iteration k, s/(1 + decay·k)^power."""
-    return step_size / (1 + decay * iteration) ** power
+    return step_size / (1 + decay * iteration.astype(jnp.result_type(float))) ** power
 
 
 def spectral_gap(network: Network) -> float:

@@ -114,7 +114,7 @@ class Diana(Method):
         mine = self.quantizer.decode(outbox[0].payload)
         from_leaves, from_hub = inbox
         total = mine + local.sum(lambda slot: self.quantizer.decode(from_leaves.take(slot.links)))
-        mean = total / (1 + link_count(local)[:, None])
+        mean = total / (1 + link_count(local)[:, None]).astype(total.dtype)
         stepped = jnp.where(hub, state.x - self.eta * (state.server_memory + mean), state.x)
         from_hub_x = jnp.where(
             hub, state.x, state.x.at[local.owner].set(from_hub.take(slice(None)))

@@ -120,7 +120,9 @@ class AtcTracking(Method):
         """Even: send x - ηy. Odd: take the gradient at the new x, and send y with its change."""
 
         def adapt_x(state: TrackingState) -> tuple[TrackingState, jax.Array]:
-            return state._replace(x=state.x - self.eta * state.tracker), problem.counts * (step.iteration == 0)
+            return state._replace(x=state.x - self.eta * state.tracker), problem.counts * (step.iteration == 0).astype(
+                problem.counts.dtype
+            )
 
         def adapt_tracker(state: TrackingState) -> tuple[TrackingState, jax.Array]:
             gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)

@@ -67,7 +67,8 @@ class Gradients:
         gradient = self.reduced(step, x, anchor, problem, local)
         anchor, refreshed = self._move_anchor(step, x, anchor, problem, local)
         # The first iteration pays for the anchor's first gradient.
-        return gradient, anchor, 2 * self.batch_size + problem.counts * (refreshed | (step.iteration == 0))
+        whole = (refreshed | (step.iteration == 0)).astype(problem.counts.dtype)
+        return gradient, anchor, 2 * self.batch_size + problem.counts * whole
 
     def reduced(self, step: Step, x: jax.Array, anchor: Anchor, problem: Problem, local: LocalNetwork) -> jax.Array:
         """∇f_ij(x_i) - ∇f_ij(w_i) + ∇f_i(w_i) for a batch of samples j."""
@@ -79,7 +80,7 @@ class Gradients:
     ) -> tuple[Anchor, jax.Array]:
         """Line 10, with a batch of b samples: w_i⁺ = x_i with probability b/m_i. Also return where the coin fell."""
         coin = draws(step, local.nodes, Purpose.COIN).uniform(1, x.dtype)[:, 0]
-        falls = coin * problem.counts < self.batch_size
+        falls = coin * problem.counts.astype(coin.dtype) < self.batch_size
         # Full gradients are taken of those nodes alone; the coins do not depend on step sizes, so a sweep shares them.
         numbers = jnp.nonzero(falls, size=falls.shape[0], fill_value=0)[0]
         total = falls.sum()
