@@ -195,7 +195,7 @@ class Outside(Declared):
     known_solution: tuple[float, ...] | None = static(default=None)
 
     @classmethod
-    def make(
+    def make(  # noqa: PLR0913 (what only the user knows)
         cls,
         gradient: Callable[[np.ndarray, int], Any],
         nodes: int,
