@@ -27,7 +27,8 @@ from lessbits import (
     simulate,
     split_samples,
 )
-from lessbits.engines.recording.checkpoints import run_identity
+from lessbits.engines.identity import run_identity
+from lessbits.engines.options import RunOptions
 
 NODES, DIM = 6, 7
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
@@ -209,7 +210,7 @@ def test_checkpoints_of_another_run_are_refused(folder):
 
 def test_another_loss_or_kind_of_problem_of_the_same_data_is_another_run(tmp_path):
     def marks_of(problem):
-        return run_identity(problem, lambda rows: rows, RING, method_of(), 0, 1, ())
+        return run_identity(problem, lambda rows: rows, RING, method_of(), RunOptions(iterations=1, record_every=1), ())
 
     def squares(x, sample):
         return jnp.sum((x - sample) ** 2)

@@ -102,11 +102,9 @@ def simulate(
         network: Who talks to whom, with which weights.
         method: The method, with its step sizes; make one with `make_method` or `primal_dual`.
         measures: Further metrics to record, by name: pytrees that map (state, problem) to a number.
-        encode: Really encode every message, as between real processes. Slower, and the bytes are exact; otherwise the
-            compiled loop computes the length of entropy-coded messages from a model.
+        encode: Really encode every message, as between real processes: slower, but the bytes are exact.
         devices: How many of JAX's devices share the nodes; by default as many as a large problem keeps busy.
-        **options: The fields of `RunOptions`: iterations, seed, until, goal, record_every, start, link_model,
-            progress, code and checkpoints.
+        **options: The fields of `RunOptions`: iterations, seed, until, record_every and so on.
 
     Example:
         >>> import lessbits
