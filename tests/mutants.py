@@ -3,7 +3,8 @@
     python tests/mutants.py [NAME ...]
 
 Prints a Markdown table. A mutant is tried with the test files that should catch it: first with those of `make test`,
-then with the slow ones of `make test-all`. The working tree is not touched. Takes some ten minutes; no part of the suite.
+then with the slow ones of `make test-all`. The working tree is not touched. It takes
+some ten minutes, and is no part of the suite.
 """
 
 import os
