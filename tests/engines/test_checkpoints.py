@@ -128,7 +128,7 @@ def interrupt_soon(monkeypatch, after):
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Rank, "iterate", and_ask)
-    monkeypatch.setattr("lessbits.engines.distributed.stepwise.PATIENCE", 0.0)  # look up after each iteration
+    monkeypatch.setattr("lessbits.engines.schedule.SECONDS_PER_CHUNK", 0.0)  # look up after each iteration
 
 
 @pytest.mark.parametrize("encode", [True, False])

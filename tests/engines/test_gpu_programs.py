@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lessbits import Consensus, make_method, make_network, simulate
+from lessbits.engines.options import RunOptions
 from lessbits.engines.simulate.program import Program
 from lessbits.engines.simulate.sweep import Budget, SweepOptions, sweep
 
@@ -67,9 +68,9 @@ def test_sums_for_a_gpu_are_right_in_float32(request: pytest.FixtureRequest) -> 
 def test_everything_is_compiled_before_the_clock_runs(iterations: int, programs: int) -> None:
     problem, network = Consensus.random(12, 6), make_network("ring", 12)
     method = make_method("primal-dual", problem, network, "dit-4", messages="independent", **SIZES)
-    program = Program.of(problem, network, method, iterations, 0, None, 10)
-    assert len(program.programs(0)) == programs
-    strides = {program.stride for program in program.programs(0)}
+    program = Program.of(problem, network, method, RunOptions(iterations=iterations, record_every=10))
+    assert len(program.variants(0)) == programs
+    strides = {variant.stride for variant in program.variants(0)}
     met, at = set(), 0
     while at < iterations:
         fitted = program.fit(at)

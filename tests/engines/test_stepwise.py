@@ -26,6 +26,8 @@ from lessbits.engines.options import RunOptions
 from lessbits.errors import WireError
 
 NODES, DIM = 16, 37
+pytestmark = pytest.mark.optimized  # runs of two engines are compared bit for bit
+
 CLOCKS = {"seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks"}
 
 
