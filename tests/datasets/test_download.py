@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from lessbits.datasets import download
 from lessbits.datasets.download import CATALOGUE, CatalogueEntry, cache_folder, download_samples
 from lessbits.datasets.samples import load_samples
 from lessbits.errors import InputError, MissingDataError
-from lessbits.datasets import download
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 CONTENT = b"".join(b"%d %d:1\n" % (index % 2, index % 5 + 1) for index in range(50_000))

@@ -25,9 +25,7 @@ if sys.argv[1] == "killed":
 
 def run(how, home):
     environment = {**os.environ, "XDG_CACHE_HOME": str(home)}
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM, how], env=environment, check=how == "well"
-    )
+    subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM, how], env=environment, check=how == "well")
     (folder,) = (home / "lessbits").iterdir()
     kept = {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
     return kept, [path for path in folder.iterdir() if path.is_dir()]

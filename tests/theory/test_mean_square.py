@@ -18,7 +18,6 @@ from lessbits.theory.mean_square import mean_square_rate, practical_step_sizes
 from lessbits.theory.theorems import StepSizes, TheoryInputs
 from lessbits.tuning.stepsizes import predict_step_sizes
 
-
 PROMISES = [
     ("ring", "broadcast", True, "dither:12"),
     ("ring", "edge", False, "dither:24"),
