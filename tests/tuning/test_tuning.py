@@ -201,6 +201,7 @@ def test_the_fewest_bits():
 # How it ran does not show.
 
 
+@pytest.mark.slow
 def test_the_table_does_not_depend_on_how_many_runs_are_side_by_side(monkeypatch):
     thetas = [0.05, 0.1, 0.4, 0.6, 1.0, 1.4, 1.6, 1.8, 3.0, 4.0, 30.0]
     alone = find(thetas, seeds=(0, 1))
