@@ -16,7 +16,7 @@ from lessbits.problems.custom import Constants, Declared, known
 class Stream(Declared):
     """An endless stream of samples: a JAX function (x, iteration, node) -> ∇f(x, ξ), for option C.
 
-    The sample ξ must be made from iteration and node (and a seed of your own), so that every engine draws the same.
+    The sample ξ must be made from iteration and node (and a seed of your own), so that all engines draw the same ones.
 
     >>> noise = lambda k, node: jax.random.normal(jax.random.fold_in(jax.random.key(node), k), 2)
     >>> problem = Stream.make(
