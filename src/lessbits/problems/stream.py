@@ -18,10 +18,11 @@ class Stream(Declared):
 
     The sample ξ must be made from iteration and node (and a seed of your own), so that all engines draw the same ones.
 
+    >>> centers = jnp.arange(3.0)
     >>> noise = lambda k, node: jax.random.normal(jax.random.fold_in(jax.random.key(node), k), 2)
     >>> problem = Stream.make(
-    ...     lambda x, k, node: x - node + 0.1 * noise(k, node),
-    ...     mean_loss=lambda x, node: 0.5 * ((x - node) ** 2).sum(),
+    ...     lambda x, k, node: x - centers[node] + 0.1 * noise(k, node),
+    ...     mean_loss=lambda x, node: 0.5 * ((x - centers[node]) ** 2).sum(),
     ...     nodes=3,
     ...     dim=2,
     ... )
