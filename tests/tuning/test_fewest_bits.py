@@ -187,4 +187,4 @@ def test_tuning_keeps_what_is_given_and_leaves_out_methods_that_cannot(monkeypat
     with pytest.raises(InputError, match="noise is larger"):
         FewestBits(problem, network, 1e-3).search(("tree",), Constraints("dit-2"))
     search = FewestBits(problem, network, 1e-3, iterations=1000, option="D")
-    assert {each.choice.option for each in search.search(("tree",), quantizer="grid:30")} == {"D"}
+    assert {each.choice.option for each in search.search(("tree",), Constraints("grid:30"))} == {"D"}

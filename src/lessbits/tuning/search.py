@@ -116,11 +116,15 @@ def tune(
     asked = TuneOptions(**options).checked()
     axes = make_axes(method, grid or dict.fromkeys(method.step_size_names[:1]), asked.per_decade)
     needed = _needed(method, problem, asked.epochs, asked.bits)
-    iterations = asked.iterations or (MOST_ITERATIONS if needed is None else 2 * needed)
+    iterations = asked.iterations
+    if iterations is None:
+        iterations = MOST_ITERATIONS if needed is None else 2 * needed
     budget = Budget(iterations, asked.epochs, asked.bits, asked.until, asked.goal)
-    every = asked.record_every or record_interval(method, problem, min(iterations, needed or iterations))
-    asked = replace(asked, record_every=every)
-    identity = fingerprint(problem, network, _unswept(method, axes), budget, every, asked.aim == "bits")
+    if asked.record_every is None:
+        every = record_interval(method, problem, min(iterations, needed or iterations))
+        asked = replace(asked, record_every=every)
+    shared = _unswept(method, axes)
+    identity = fingerprint(problem, network, shared, budget, asked.record_every, asked.aim == "bits")
     return _Search(problem, network, method, axes, budget, asked, Records(asked.out, identity)).run()
 
 
