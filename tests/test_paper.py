@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from requests_for import inputs_for
+from tiers import slow_but
 
 from lessbits import (
     Consensus,
@@ -44,7 +45,10 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("network", "quantizer"), TABLE)
+QUICK = [("ring", "exact"), ("star", "exact"), ("star", "dit-2"), ("star", "rand-20")]
+
+
+@pytest.mark.parametrize(("network", "quantizer"), slow_but(QUICK, TABLE))
 def test_iterations_of_the_papers_consensus_experiment(network, quantizer):
     exponent, expected = TABLE[network, quantizer]
     problem = Consensus.random(100, 250)
@@ -55,6 +59,7 @@ def test_iterations_of_the_papers_consensus_experiment(network, quantizer):
     assert abs(trace["iteration"][-1] / expected - 1) <= 0.03
 
 
+@pytest.mark.slow
 def test_rand_10_on_the_ring_needs_more_than_20_000_iterations():
     method = PrimalDual.make(make_quantizer("rand-10", 250), 0.1, 1.0, dim=250)
     trace = simulate(
@@ -64,6 +69,7 @@ def test_rand_10_on_the_ring_needs_more_than_20_000_iterations():
     assert not trace.diverged
 
 
+@pytest.mark.slow
 def test_messages_that_share_their_noise_lose_the_free_lunch_on_the_star():
     """Broadcast rand-50 needs ten times the iterations of independent messages, at a tenth of the step size."""
     problem, network = Consensus.random(100, 250), make_network("star", 100)
@@ -94,8 +100,10 @@ def fitted_slope(trace, below=1e-2, above=1e-17):
     return slope, bend.var() / np.log(error[straight]).var()
 
 
-@pytest.mark.parametrize("option", "ABD")
-@pytest.mark.parametrize(("messages", "quantizer"), [("independent", "dit-4"), ("broadcast", "rand-5")])
+LINEAR = [(option, *case) for case in (("independent", "dit-4"), ("broadcast", "rand-5")) for option in "ABD"]
+
+
+@pytest.mark.parametrize(("option", "messages", "quantizer"), slow_but([LINEAR[1], LINEAR[5]], LINEAR))
 def test_linear_convergence_at_least_at_the_proven_rate(logistic, option, messages, quantizer):
     network = make_network("complete", 6)
     method = primal_dual(logistic, network, quantizer, option=option, messages=messages)
@@ -113,8 +121,10 @@ def test_without_strong_compression_option_b_reaches_rounding(logistic):
     assert trace.converged  # despite scales in float32
 
 
-@pytest.mark.parametrize("quantizer", ["exact", "dit-4"])
-@pytest.mark.parametrize("batch_size", [1, 3])
+FLOORS = [(quantizer, batch_size) for quantizer in ("exact", "dit-4") for batch_size in (1, 3)]
+
+
+@pytest.mark.parametrize(("quantizer", "batch_size"), slow_but([("dit-4", 3)], FLOORS))
 def test_option_c_stops_between_zero_and_its_noise_floor(logistic, quantizer, batch_size):
     network = make_network("complete", 6)
     method = primal_dual(logistic, network, quantizer, option="C", batch_size=batch_size)
@@ -151,7 +161,10 @@ def _state(problem, method, network):
     return method.init(problem, LocalNetwork.of(network), Start())
 
 
-@pytest.mark.parametrize(("option", "quantizer"), [("A", "dit-3"), ("B", "rand-3"), ("C", "dit-3"), ("D", "dit-3")])
+CONTRACTIONS = [("A", "dit-3"), ("B", "rand-3"), ("C", "dit-3"), ("D", "dit-3")]
+
+
+@pytest.mark.parametrize(("option", "quantizer"), slow_but([("B", "rand-3"), ("C", "dit-3")], CONTRACTIONS))
 def test_lyapunov_functions_contract_at_the_proven_rate_on_average(logistic, option, quantizer):
     """E Ψ⁺ ≤ (1 - ρ)Ψ, plus 2nηθσ² for option C, from a far start and along the way, averaged over seeds."""
     network = make_network("star", 6)
@@ -185,6 +198,7 @@ def test_lyapunov_functions_contract_at_the_proven_rate_on_average(logistic, opt
     assert values[:, -1].mean() < values[0, 0]
 
 
+@pytest.mark.slow
 def test_the_variance_bound_of_the_proof_has_a_gap_on_the_star():
     """The proof bounds each node's noise alike, but the hub's weighs more: Ψ_A can grow (docs/numerics.md).
 
@@ -210,6 +224,7 @@ def test_the_variance_bound_of_the_proof_has_a_gap_on_the_star():
     assert later[-1] < 0.1 * values[0, 0]
 
 
+@pytest.mark.slow
 def test_option_a_converges_on_logistic_regression():
     samples = load_samples("breast-cancer").normalized_rows()
     problem = Logistic.from_samples(samples, split_samples(samples, 4, "sorted"), samples.binary_labels(), 0.1)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 UNREACHABLE = ("new connection", "name resolution", "timed out", "Network is unreachable")
 
 

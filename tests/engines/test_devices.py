@@ -30,6 +30,7 @@ print("the same")
 """
 
 
+@pytest.mark.slow
 def test_eight_devices_are_one_bit_for_bit():
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
     ended = subprocess.run([sys.executable, "-c", COMPARE], capture_output=True, text=True, env=environment)

@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiers import slow_but
 
 from lessbits import Consensus, make_method, make_network, simulate
+from lessbits.engines.options import RunOptions
 from lessbits.engines.simulate.program import Program
 from lessbits.engines.simulate.sweep import Budget, SweepOptions, sweep
 
@@ -39,7 +41,7 @@ def results(precision: int) -> dict[str, np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("precision", [32, 64])
+@pytest.mark.parametrize("precision", slow_but([64], [32, 64]))
 def test_programs_for_a_gpu_give_the_same_results(request: pytest.FixtureRequest, precision: int) -> None:
     expected = results(precision)
     request.getfixturevalue("as_if_gpu")
@@ -67,9 +69,9 @@ def test_sums_for_a_gpu_are_right_in_float32(request: pytest.FixtureRequest) -> 
 def test_everything_is_compiled_before_the_clock_runs(iterations: int, programs: int) -> None:
     problem, network = Consensus.random(12, 6), make_network("ring", 12)
     method = make_method("primal-dual", problem, network, "dit-4", messages="independent", **SIZES)
-    program = Program.of(problem, network, method, iterations, 0, None, 10)
-    assert len(program.programs(0)) == programs
-    strides = {program.stride for program in program.programs(0)}
+    program = Program.of(problem, network, method, RunOptions(iterations=iterations, record_every=10))
+    assert len(program.variants(0)) == programs
+    strides = {variant.stride for variant in program.variants(0)}
     met, at = set(), 0
     while at < iterations:
         fitted = program.fit(at)

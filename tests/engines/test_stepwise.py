@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from engines.threads import on_ranks, run_on
+from tiers import slow_but
 
 from lessbits import (
     Consensus,
@@ -26,6 +27,8 @@ from lessbits.engines.options import RunOptions
 from lessbits.errors import WireError
 
 NODES, DIM = 16, 37
+pytestmark = pytest.mark.optimized  # runs of two engines are compared bit for bit
+
 CLOCKS = {"seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks"}
 
 
@@ -41,19 +44,20 @@ def same_run(trace, other, but=()):
     assert trace.x.tobytes() == other.x.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("network", "quantizer", "messages", "ranks"),
-    [
-        # Each network, message kind and quantizer, in pairs that once differed in the last bit.
-        ("ring", "dit-4", "independent", (1, 2)),
-        ("star", "natural", "broadcast", (2,)),
-        ("erdos-renyi:0.4", "rand-9+dit-4", "broadcast", (3,)),
-        ("erdos-renyi:0.4", "rand-9", "independent", (4,)),
-        ("erdos-renyi:0.4", "dit-4", "edge", (3,)),
-        ("ring", "fading:1:0.9", "broadcast", (3,)),
-        ("complete", "exact", "independent", (5,)),
-    ],
-)
+# Each network, message kind and quantizer, in pairs that once differed in the last bit.
+PAIRS = [
+    ("ring", "dit-4", "independent", (1, 2)),
+    ("star", "natural", "broadcast", (2,)),
+    ("erdos-renyi:0.4", "rand-9+dit-4", "broadcast", (3,)),
+    ("erdos-renyi:0.4", "rand-9", "independent", (4,)),
+    ("erdos-renyi:0.4", "dit-4", "edge", (3,)),
+    ("ring", "fading:1:0.9", "broadcast", (3,)),
+    ("complete", "exact", "independent", (5,)),
+    ("erdos-renyi:0.4", "rand-9", "edge", (2,)),
+]
+
+
+@pytest.mark.parametrize(("network", "quantizer", "messages", "ranks"), slow_but([PAIRS[0], PAIRS[1], PAIRS[7]], PAIRS))
 def test_ranks_give_the_simulators_run_bit_for_bit(network, quantizer, messages, ranks):
     network = make_network(network, NODES, seed=1)
     method = method_of(quantizer, messages)
@@ -69,7 +73,10 @@ def test_ranks_give_the_simulators_run_bit_for_bit(network, quantizer, messages,
                 same_run(encoded, trace)
 
 
-@pytest.mark.parametrize(("option", "messages"), [("A", "edge"), ("C", "edge"), ("D", "edge"), ("D", "independent")])
+@pytest.mark.parametrize(
+    ("option", "messages"),
+    slow_but([("D", "independent")], [("A", "edge"), ("C", "edge"), ("D", "edge"), ("D", "independent")]),
+)
 def test_samples_and_coins_do_not_depend_on_who_holds_a_node(option, messages):
     network = make_network("ring", NODES)
     problem = LeastSquares.random(NODES, DIM, samples=40)
@@ -83,7 +90,10 @@ def test_samples_and_coins_do_not_depend_on_who_holds_a_node(option, messages):
 OF_OTHERS = {"choco": {"quantizer": "top-5"}, "accelerated": {"stepsizes": "practical"}}
 
 
-@pytest.mark.parametrize("name", ["choco", "lead", "accelerated", "diana", "gradient-tracking-atc", "qdgd", "tree"])
+OTHERS = ["choco", "lead", "accelerated", "diana", "gradient-tracking-atc", "qdgd", "tree"]
+
+
+@pytest.mark.parametrize("name", slow_but(["diana", "tree"], OTHERS))
 def test_other_methods_run_on_ranks_too(name):
     network = make_network("star", 7)
     problem = LeastSquares.random(7, DIM, samples=40)
@@ -95,6 +105,7 @@ def test_other_methods_run_on_ranks_too(name):
     assert trace["wire_bits_per_link"][-1] == pytest.approx(simulated["wire_bits_per_link"][-1], rel=0.005)
 
 
+@pytest.mark.slow
 def test_logistic_regression_is_the_same_but_for_rounding():
     samples = load_samples("breast-cancer").normalized_rows()
     problem = Logistic.from_samples(samples, split_samples(samples, 6), samples.binary_labels(), 0.1)

@@ -26,6 +26,7 @@ def read(made, stem):
     return json.loads((made.folder / f"{stem}.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_all_files_are_there(made):
     for stem in TABLES:
         assert read(made, stem)
@@ -38,6 +39,7 @@ def test_all_files_are_there(made):
     assert len(made.agrees) > 20
 
 
+@pytest.mark.slow
 def test_measured_rates_are_at_least_those_proven_over_a_decade_each(made):
     rows = read(made, "slopes")
     assert {row["option"] for row in rows} == {"A", "B", "D"}
@@ -50,12 +52,14 @@ def test_measured_rates_are_at_least_those_proven_over_a_decade_each(made):
         assert fit["exponent_measured"] <= fit["exponent_theory"] + 0.15
 
 
+@pytest.mark.slow
 def test_on_consensus_the_squared_error_falls_at_twice_the_proven_rate(made):
     """There the slowest mode is known: 1 - θλ_min an iteration, whatever is quantized."""
     ratios = [row["ratio_error"] for row in read(made, "slopes") if row["problem"] == "consensus"]
     assert np.allclose(ratios, 2, rtol=0.03)
 
 
+@pytest.mark.slow
 def test_dgd_choco_and_qdgd_are_sublinear_and_the_others_linear(made):
     linear = {row["method"]: row["linear"] for row in read(made, "table1")}
     for method, is_linear in linear.items():
@@ -66,6 +70,7 @@ def test_dgd_choco_and_qdgd_are_sublinear_and_the_others_linear(made):
             assert row["tau"] == pytest.approx(row["tau_paper"], rel=0.2)
 
 
+@pytest.mark.slow
 def test_only_option_c_stops_at_a_floor_that_grows_with_its_step_size(made):
     assert [row["converged"] for row in read(made, "table2")] == [True, True, False, True]
     floors = read(made, "table2_floor")
@@ -74,6 +79,7 @@ def test_only_option_c_stops_at_a_floor_that_grows_with_its_step_size(made):
     assert np.allclose(halved, 0.5, atol=0.1)
 
 
+@pytest.mark.slow
 def test_compression_is_free_on_the_star_where_it_is_not_on_the_ring(made):
     slowdown = {(row["graph"], row["omega"]): row["slowdown"] for row in read(made, "phase")}
     for omega in (1, 3):
@@ -81,6 +87,7 @@ def test_compression_is_free_on_the_star_where_it_is_not_on_the_ring(made):
     assert slowdown["ring", 15] > 3 * slowdown["star", 15]
 
 
+@pytest.mark.slow
 def test_a_second_call_computes_nothing(made, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a cell was computed again")

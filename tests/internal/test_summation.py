@@ -10,6 +10,8 @@ import pytest
 from lessbits._internal.summation import add_pairwise, squared_distances, squared_norms, sum_pairwise
 from lessbits.quantizers.base import distances, norms
 
+pytestmark = pytest.mark.optimized  # bits are compared
+
 
 def numbers(*shape: int, dtype=np.float64) -> np.ndarray:
     """Numbers of many magnitudes and both signs."""

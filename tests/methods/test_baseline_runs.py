@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from baseline_reference import Oracle, ridge
+from tiers import slow_but
 
 from lessbits import (
     Consensus,
@@ -78,7 +79,7 @@ def slopes(errors):
 
 
 @pytest.mark.parametrize("name", LINEAR)
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", slow_but(["ridge"], PROBLEMS))
 def test_an_exact_method_goes_straight_to_the_solution_and_stays_there(name, problem):
     problem, network = PROBLEMS[problem], network_of(name)
     method = make(name, problem, **LINEAR[name])

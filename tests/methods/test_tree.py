@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiers import slow_but
 
 from lessbits import Consensus, Custom, InputError, LeastSquares, Start, make_method, make_network, simulate
 from lessbits.networks.tree import spanning_tree
@@ -23,8 +24,10 @@ def test_the_tree_is_as_low_as_can_be(name, nodes, height):
         assert tree.depth[node] == tree.depth[tree.parent[node]] + 1
 
 
-@pytest.mark.parametrize("network", ["star", "ring", "erdos-renyi:0.3"])
-@pytest.mark.parametrize("option", "BD")
+RUNS = [(option, network) for option in "BD" for network in ("star", "ring", "erdos-renyi:0.3")]
+
+
+@pytest.mark.parametrize(("option", "network"), slow_but([("B", "erdos-renyi:0.3"), ("D", "star")], RUNS))
 def test_it_converges_linearly_to_1e_20(option, network):
     problem, network = LeastSquares.random(10, 8, condition=20.0), make_network(network, 10, seed=2)
     method = make_method("tree", problem, network, "grid:2", option=option)
@@ -76,7 +79,7 @@ def sheared(nodes, dim, condition):
     return LeastSquares.from_parts([features] * nodes, targets, 0.0)
 
 
-@pytest.mark.parametrize("quantizer", ["grid:10", "exact"])
+@pytest.mark.parametrize("quantizer", slow_but(["grid:10"], ["grid:10", "exact"]))
 @pytest.mark.parametrize("seed", [0, 1])
 def test_steps_of_curvature_learnt_elsewhere_do_not_run_away(seed, quantizer):
     """log cosh is flat where its gradient is large, and steep at the solution: quasi-Newton steps go too far."""

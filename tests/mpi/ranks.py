@@ -53,17 +53,17 @@ def same(trace, other):
 
 
 def check_consensus():
-    trace = run_mpi(*CONSENSUS, ITERATIONS, record_every=4)
+    trace = run_mpi(*CONSENSUS, iterations=ITERATIONS, record_every=4)
     if RANK == 0:
-        same(trace, simulate(*CONSENSUS, ITERATIONS, record_every=4, encode=True))
+        same(trace, simulate(*CONSENSUS, iterations=ITERATIONS, record_every=4, encode=True))
     return trace
 
 
 def check_least_squares():
     setting = LeastSquares.random(NODES, DIM, samples=24), STAR, method_of("rand-5", "broadcast")
-    trace = run_mpi(*setting, ITERATIONS)
+    trace = run_mpi(*setting, iterations=ITERATIONS)
     if RANK == 0:
-        same(trace, simulate(*setting, ITERATIONS))
+        same(trace, simulate(*setting, iterations=ITERATIONS))
 
 
 def check_logistic():
@@ -89,16 +89,22 @@ def check_checkpoints():
     """Any number of ranks writes, the simulator goes on; the simulator writes, any number of ranks goes on."""
     folder = Path(next(line for line in MpiTransport().all_say(tempfile.mkdtemp() if RANK == 0 else None) if line))
     ours, theirs = folder / "ours", folder / "theirs"
-    run_mpi(*CONSENSUS, 8, record_every=4, checkpoints=Checkpoints(ours, every=4))
+    run_mpi(*CONSENSUS, iterations=8, record_every=4, checkpoints=Checkpoints(ours, every=4))
     if RANK == 0:
-        whole = simulate(*CONSENSUS, ITERATIONS, record_every=4, encode=True)
+        whole = simulate(*CONSENSUS, iterations=ITERATIONS, record_every=4, encode=True)
         same(
-            simulate(*CONSENSUS, ITERATIONS, record_every=4, encode=True, checkpoints=Checkpoints(ours, resume=True)),
+            simulate(
+                *CONSENSUS,
+                iterations=ITERATIONS,
+                record_every=4,
+                encode=True,
+                checkpoints=Checkpoints(ours, resume=True),
+            ),
             whole,
         )
-        simulate(*CONSENSUS, 8, record_every=4, encode=True, checkpoints=Checkpoints(theirs, every=8))
+        simulate(*CONSENSUS, iterations=8, record_every=4, encode=True, checkpoints=Checkpoints(theirs, every=8))
     MpiTransport().wait()
-    trace = run_mpi(*CONSENSUS, ITERATIONS, record_every=4, checkpoints=Checkpoints(theirs, resume=True))
+    trace = run_mpi(*CONSENSUS, iterations=ITERATIONS, record_every=4, checkpoints=Checkpoints(theirs, resume=True))
     if RANK == 0:
         same(trace, whole)
 
@@ -122,9 +128,9 @@ def check_collectives():
 def check_spare_ranks():
     """More ranks than nodes: those without one have nothing to do."""
     small = Consensus.random(2, DIM), make_network("path", 2), method_of("exact")
-    trace = run_mpi(*small, 5)
+    trace = run_mpi(*small, iterations=5)
     if RANK == 0:
-        same(trace, simulate(*small, 5))
+        same(trace, simulate(*small, iterations=5))
     assert (trace is None) == (RANK >= 2)
 
 

@@ -27,6 +27,7 @@ from lessbits.quantizers import Dither, Quantizer, RandK, make_quantizer
 from lessbits.quantizers.dither import DitherPayload
 from lessbits.quantizers.rand_k import coprime_strides
 
+pytestmark = pytest.mark.optimized  # bits are compared
 SLACK = 2**-7  # by less than this share a scale is rounded up
 
 # Spelling, ω and nominal bits at d = 250.

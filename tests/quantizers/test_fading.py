@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from quantizer_checks import SAMPLES, check_same_in_any_company, quantize, row_draws
 from requests_for import inputs_for, prediction_for
+from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, make_network, make_quantizer, primal_dual, simulate
 from lessbits.codecs import make_codec
@@ -103,8 +104,11 @@ def test_theory_promises_no_faster_rate_than_the_noise_has():
         assert exact > 1 - 0.9999**2
 
 
-@pytest.mark.parametrize(("messages", "corrected"), [("independent", False), ("broadcast", True), ("edge", False)])
-@pytest.mark.parametrize("option", "ABD")
+MEMBERS = [("independent", False), ("broadcast", True), ("edge", False)]
+RUNS = [(option, *member) for option in "ABD" for member in MEMBERS]
+
+
+@pytest.mark.parametrize(("option", "messages", "corrected"), slow_but([RUNS[0], RUNS[4], RUNS[8]], RUNS))
 def test_theorys_step_sizes_are_those_of_exact_messages_and_reach_1e_20(option, messages, corrected):
     problem, network = LeastSquares.random(8, 10, condition=4.0, samples=12), make_network("complete", 8)
     options = {"option": option, "messages": messages, "corrected": corrected}
@@ -118,7 +122,8 @@ def test_theorys_step_sizes_are_those_of_exact_messages_and_reach_1e_20(option, 
 
 
 @pytest.mark.parametrize(
-    ("network", "messages", "corrected", "factor"), [("ring", "broadcast", True, 0.93), ("torus", "edge", False, 0.8)]
+    ("network", "messages", "corrected", "factor"),
+    slow_but([("torus", "edge", False, 0.8)], [("ring", "broadcast", True, 0.93), ("torus", "edge", False, 0.8)]),
 )
 def test_practical_step_sizes_promise_the_pace_and_how_large_messages_are(network, messages, corrected, factor):
     problem, network = Consensus.random(36, 100), make_network(network, 36)

@@ -22,6 +22,14 @@ from lessbits.report.formats import write_report
 from lessbits.sklearn import DecentralizedLogisticRegression, DecentralizedRidge
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_shapes():
+    """Pad the rows of a node to one number in nearly all tests, so that they share programs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lessbits.sklearn.fitting.FEWEST_ROWS", 64)
+        yield
+
+
 @parametrize_with_checks([DecentralizedLogisticRegression(), DecentralizedRidge()])
 def test_scikit_learn_s_checks(estimator, check):
     check(estimator)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from requests_for import inputs_for
+from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, make_network, make_quantizer, primal_dual, simulate, theory
 
@@ -103,7 +104,7 @@ def test_the_noise_of_edge_messages_is_bounded_by_the_weighted_degree(network):
         assert (total / bound).max() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("messages", ["edge", "broadcast", "independent"])
+@pytest.mark.parametrize("messages", slow_but(["broadcast"], ["edge", "broadcast", "independent"]))
 def test_the_corrected_method_converges_with_proven_step_sizes(messages):
     problem, network = LeastSquares.random(10, 12, condition=5.0), make_network("star", 10)
     method = primal_dual(problem, network, "dit-4", messages=messages, corrected=True)

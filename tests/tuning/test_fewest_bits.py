@@ -4,6 +4,7 @@ import math
 
 import pytest
 from command_line import run_command
+from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, Settings, make_network, simulate
 from lessbits.config.advise import advise
@@ -45,6 +46,7 @@ def test_what_is_given_is_kept():
         estimate_bits(PROBLEM, RING, 1e6, gossip(quantizer="top-3"))
 
 
+@pytest.mark.slow
 def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
     monkeypatch.setattr("lessbits.quantizers.choices.SPACINGS", (2.0, 1.0))
     fewer_steps = {"AROUND": (-1, 0, 1), "FAR": (-5, 0, 5)}
@@ -128,6 +130,7 @@ def test_mistakes_get_one_line(monkeypatch, capsys, line, says):
     assert says in result.err
 
 
+@pytest.mark.slow
 def test_advice_ends_with_a_command_that_sends_about_what_it_says(monkeypatch, capsys):
     settings = Settings(network="ring", nodes=20, dim=60, until=1e-4)
     fewest = advise(settings)["fewest"]
@@ -150,15 +153,15 @@ def test_advice_without_a_target_takes_a_millionth_of_the_start():
     assert 1e-6 < fewest["until"] < 1e-3
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"option": "A"},
-        {"option": "D", "problem": "least-squares"},
-        {"messages": "broadcast", "corrected": True, "quantizer": "dit-2"},
-        {"goal": "suboptimality", "problem": "least-squares"},
-    ],
-)
+FLAGS = [
+    {"option": "A"},
+    {"option": "D", "problem": "least-squares"},
+    {"messages": "broadcast", "corrected": True, "quantizer": "dit-2"},
+    {"goal": "suboptimality", "problem": "least-squares"},
+]
+
+
+@pytest.mark.parametrize("flags", slow_but([FLAGS[0], FLAGS[2]], FLAGS))
 def test_what_was_asked_of_advice_is_in_its_command(flags, monkeypatch, capsys):
     settings = Settings(nodes=6, dim=10, until=1e-6, condition=4.0, **flags)
     fewest = advise(settings)["fewest"]
@@ -184,4 +187,4 @@ def test_tuning_keeps_what_is_given_and_leaves_out_methods_that_cannot(monkeypat
     with pytest.raises(InputError, match="noise is larger"):
         FewestBits(problem, network, 1e-3).search(("tree",), Constraints("dit-2"))
     search = FewestBits(problem, network, 1e-3, iterations=1000, option="D")
-    assert {each.choice.option for each in search.search(("tree",), quantizer="grid:30")} == {"D"}
+    assert {each.choice.option for each in search.search(("tree",), Constraints("grid:30"))} == {"D"}

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, make_method, make_network, primal_dual, simulate
 from lessbits.engines.simulate import sweep as engine
@@ -65,6 +66,7 @@ def same(outcome, expected):
     assert outcome.value == pytest.approx(value, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_encoded_bits_are_those_of_a_run():
     problem = LeastSquares.random(NODES, 20, condition=3.0)
     method = primal_dual(problem, STAR, "dit-3", theta=0.2, eta=0.5)
@@ -80,7 +82,9 @@ def theta_of(outcome):
 
 
 # One lane runs in a program of its own; others are lanes of one, which get fewer as runs end.
-@pytest.mark.parametrize(("name", "width"), [("B", 1), ("B", 8), ("choco", 4), ("D", 1), ("D", 4)])
+@pytest.mark.parametrize(
+    ("name", "width"), slow_but([("B", 1), ("B", 8), ("D", 4)], [("B", 1), ("B", 8), ("choco", 4), ("D", 1), ("D", 4)])
+)
 def test_every_lane_ends_as_it_does_alone(name, width):
     budget = Budget(900, until=1e-6)
     outcomes = run(name, budget, seed=3, width=width)
@@ -93,17 +97,17 @@ def test_every_lane_ends_as_it_does_alone(name, width):
     assert endings >= {(True, False), (False, True)}  # the settings do what they were chosen for
 
 
-@pytest.mark.parametrize(
-    ("name", "width", "budget", "every"),
-    [
-        ("D", 1, Budget(900, epochs=3.4), 1),
-        ("D", 4, Budget(900, epochs=3.4), 7),
-        ("B", 8, Budget(900, bits=1500.0), 1),
-        ("B", 1, Budget(900, bits=1500.0, until=1e-3), 1),
-        ("B", 8, Budget(29), 10),
-        ("choco", 4, Budget(25, epochs=1000, bits=1e9), 1),
-    ],
-)
+BUDGETS = [
+    ("D", 1, Budget(900, epochs=3.4), 1),
+    ("D", 4, Budget(900, epochs=3.4), 7),
+    ("B", 8, Budget(900, bits=1500.0), 1),
+    ("B", 1, Budget(900, bits=1500.0, until=1e-3), 1),
+    ("B", 8, Budget(29), 10),
+    ("choco", 4, Budget(25, epochs=1000, bits=1e9), 1),
+]
+
+
+@pytest.mark.parametrize(("name", "width", "budget", "every"), slow_but(BUDGETS[1:5], BUDGETS))
 def test_a_run_ends_at_the_first_record_that_spends_the_budget(name, width, budget, every):
     outcomes = run(name, budget, width=width, record_every=every)
     for outcome in outcomes:

@@ -154,14 +154,14 @@ def test_several_seeds_are_averaged(margin):
 def test_a_candidate_that_diverges_with_one_seed_has_diverged(monkeypatch):
     original = search.sweep
 
-    def unlucky(*arguments, **options):
-        *before, add, width = arguments
+    def unlucky(*arguments):
+        *before, options = arguments
 
         def with_a_mishap(outcome):
             mishap = outcome.seed == 1 and outcome.sizes["theta"] == 1.6
-            add(replace(outcome, reached=False, diverged=True, value=np.nan) if mishap else outcome)
+            options.finished(replace(outcome, reached=False, diverged=True, value=np.nan) if mishap else outcome)
 
-        return original(*before, with_a_mishap, width, **options)
+        return original(*before, replace(options, finished=with_a_mishap))
 
     monkeypatch.setattr(search, "sweep", unlucky)
     found = find([1.4, 1.6, 1.8], seeds=(0, 1, 2), grow=False)
@@ -201,6 +201,7 @@ def test_the_fewest_bits():
 # How it ran does not show.
 
 
+@pytest.mark.slow
 def test_the_table_does_not_depend_on_how_many_runs_are_side_by_side(monkeypatch):
     thetas = [0.05, 0.1, 0.4, 0.6, 1.0, 1.4, 1.6, 1.8, 3.0, 4.0, 30.0]
     alone = find(thetas, seeds=(0, 1))

@@ -80,10 +80,10 @@ def examples(*lines: str) -> str:
 
 
 def join_lines(text: str | None) -> str:
-    """Join the lines of each paragraph, so that a terminal of any width can wrap them.
+    r"""Join the lines of each paragraph, so that a terminal of any width can wrap them.
 
-    >>> join_lines("One\\nline.\\n\\n    Another\\n    one.")
-    'One line.\\n\\nAnother one.'
+    >>> join_lines("One\nline.\n\n    Another\n    one.")
+    'One line.\n\nAnother one.'
     """
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text or "").split("\n\n"))
 

@@ -80,13 +80,12 @@ def tune(
     check_folder(out)
     check_no_engine(settings, "tune")
     configure_jax(settings.precision)
-    from lessbits.config.tune import FAILURES, tune_settings
+    from lessbits.config.tune import FAILURES, TuneRequest, tune_settings
     from lessbits.report.advice_text import fewest_report
     from lessbits.report.text import tuning_report
 
-    found = tune_settings(
-        settings,
-        search or [],
+    request = TuneRequest(
+        search=search or [],
         aim=aim,
         epochs=epochs,
         bits=bits,
@@ -96,6 +95,7 @@ def tune(
         out=out,
         progress=progress_printer(quiet),
     )
+    found = tune_settings(settings, request)
     print_report = fewest_report if "command" in found else tuning_report
     write_result(found, json_file, lambda: print_report(found))
     if (ended := found["best"]["ended"]) in FAILURES:

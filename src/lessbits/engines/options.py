@@ -1,9 +1,7 @@
 """What a run is asked to do: one list of options for every engine."""
 
-import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, Self, TypedDict, TypeVar, cast
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, TypedDict, cast
 
 from lessbits.engines.checks import GOALS, check_start
 from lessbits.engines.recording.checkpoints import Checkpoints
@@ -16,8 +14,6 @@ from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,20 +99,3 @@ class RunKeywords(TypedDict, total=False):
     progress: ProgressOption
     code: str
     checkpoints: Checkpoints | None
-
-
-def takes_run_options(function: Function) -> Function:
-    """Show the fields of `RunOptions` in the signature of a function that takes them as `**options`."""
-    own = inspect.signature(function)
-    named = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-    further = [
-        inspect.Parameter(
-            entry.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if entry.default is MISSING else entry.default,
-            annotation=entry.type,
-        )
-        for entry in fields(RunOptions)
-    ]
-    function.__signature__ = own.replace(parameters=[*named, *further])  # type: ignore[attr-defined]
-    return function

@@ -84,7 +84,7 @@ class PrimalDual(Method):
     predictable = True
 
     @classmethod
-    def make(
+    def make(  # noqa: PLR0913 (the paper's parameters)
         cls,
         quantizer: Compressor,
         theta: float,

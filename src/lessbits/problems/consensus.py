@@ -1,4 +1,4 @@
-"""Average consensus: every node holds a vector, all want the mean."""
+"""Average consensus: every node holds a vector, and all compute the mean."""
 
 import jax
 import jax.numpy as jnp

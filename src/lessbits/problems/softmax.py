@@ -138,7 +138,7 @@ class Softmax(Problem):
         return 0.5 * data._data_curvature[1] + self._stiffness
 
     def sample_smoothness(self, batch_size: int = 1) -> float:
-        """From the longest row."""
+        """From the sample with the largest norm."""
         counts = self.counts[:, None].astype(self.sample_weight.dtype)
         lengths = np.asarray(self.design.squared_norms() * self.sample_weight * counts, float)
         single = 0.5 * float(lengths.max()) + self._stiffness
@@ -146,7 +146,7 @@ class Softmax(Problem):
 
     @property
     def nearly_flat(self) -> bool:
-        """With penalties of their own, coordinates may be held by other nodes' samples alone."""
+        """With a penalty per coordinate, some coordinates may depend on samples of other nodes only."""
         return self.penalty is not None or super().nearly_flat
 
     @property
@@ -156,5 +156,5 @@ class Softmax(Problem):
 
     @property
     def _stiffness(self) -> float:
-        """The largest curvature of what is not data."""
+        """The largest curvature of the regularizer."""
         return max(extreme_penalties(self.regularization, self.penalty)[1], self.intercept / self.classes)

@@ -34,7 +34,7 @@ class Natural(Quantizer):
         smallest = 2.0**SMALLEST_EXPONENT
         tiny = (uniform * smallest < jnp.abs(vectors)).astype(code.dtype)
         code = jnp.where(jnp.abs(vectors) < smallest, tiny, code)
-        # Beyond float32 the code is infinity's, which a run shows as divergence.
+        # Values beyond float32 get the code of infinity, so that the run reports divergence.
         return (jnp.sign(vectors) * jnp.minimum(code, 255).astype(vectors.dtype)).astype(jnp.int16)
 
     def decode(self, payload: jax.Array) -> jax.Array:

@@ -13,10 +13,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from lessbits._internal.keyword_options import takes_options
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.interrupts import Interrupted, Interrupts
-from lessbits.engines.options import RunKeywords, RunOptions, takes_run_options
+from lessbits.engines.options import RunKeywords, RunOptions
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError, WireError
 from lessbits.methods.base import Method
@@ -147,7 +148,7 @@ class MpiTransport(Transport):
                 time.sleep(NAP)
 
 
-@takes_run_options
+@takes_options(RunOptions)
 def run_mpi(
     problem: Problem,
     network: Network,

@@ -140,7 +140,6 @@ class Program:
 
     def advance(self, state: State, first: jax.Array, end: jax.Array) -> tuple[State, RecordTally]:
         """Iterate from `first` to before `end`."""
-
         once = jax.jit(self.iterate, inline=True)  # traced once, for shapes and for the loop: half of the time to begin
 
         def iterate(iteration: jax.Array, carry: tuple[State, IterationTally]) -> tuple[State, IterationTally]:

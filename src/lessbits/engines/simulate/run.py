@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.axes import Axis
+from lessbits._internal.keyword_options import takes_options
 from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
@@ -19,7 +20,7 @@ from lessbits.engines.checks import check_goal
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.interrupts import Interrupts
-from lessbits.engines.options import RunKeywords, RunOptions, takes_run_options
+from lessbits.engines.options import RunKeywords, RunOptions
 from lessbits.engines.recording.progress import Progress
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import Trace
@@ -80,7 +81,7 @@ def _begin(program: Program, start: Start) -> tuple[State, dict[str, jax.Array]]
     return jax.tree.map(jnp.copy, state), program.score(state)
 
 
-@takes_run_options
+@takes_options(RunOptions)
 def simulate(
     problem: Problem,
     network: Network,
@@ -101,11 +102,9 @@ def simulate(
         network: Who talks to whom, with which weights.
         method: The method, with its step sizes; make one with `make_method` or `primal_dual`.
         measures: Further metrics to record, by name: pytrees that map (state, problem) to a number.
-        encode: Really encode every message, as between real processes. Slower, and the bytes are exact; otherwise the
-            compiled loop computes the length of entropy-coded messages from a model.
+        encode: Really encode every message, as between real processes: slower, but the bytes are exact.
         devices: How many of JAX's devices share the nodes; by default as many as a large problem keeps busy.
-        **options: The fields of `RunOptions`: iterations, seed, until, goal, record_every, start, link_model,
-            progress, code and checkpoints.
+        **options: The fields of `RunOptions`: iterations, seed, until, record_every and so on.
 
     Example:
         >>> import lessbits
