@@ -14,14 +14,20 @@ Class = TypeVar("Class")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def pytree(cls: type[Class]) -> type[Class]:
-    """Make `cls` a frozen dataclass whose fields JAX may trace, batch and change without recompiling.
+    """Make `cls` a frozen dataclass whose fields JAX can trace, batch and change without recompiling.
 
-    Fields made with `static()` are part of the program instead: a new value compiles a new one.
+    Fields declared with `static()` are part of the compiled program: a new value compiles a new program.
 
-    Not by `jax.tree_util.register_dataclass`: up to jax 0.10 at least, the structures of two classes registered so
-    compare equal if their fields do, and a compiled program of one was seen to be run for the other.
+    This does not use `jax.tree_util.register_dataclass`. At least up to jax 0.10, two classes registered with it have
+    equal tree structures if their fields are equal, and the compiled program of one was run for the other.
+
+    Args:
+        cls: The class, with annotated fields.
+
+    Returns:
+        The dataclass, registered with JAX.
     """
-    # A repr that a base class has written stays.
+    # Keep a __repr__ that a base class defines.
     made: Any = dataclass(frozen=True, eq=False, repr=cls.__repr__ is object.__repr__)(cls)
     traced = [entry.name for entry in fields(made) if not entry.metadata.get("static")]
     fixed = [entry.name for entry in fields(made) if entry.metadata.get("static")]
@@ -38,17 +44,21 @@ def pytree(cls: type[Class]) -> type[Class]:
 
 
 def static(**options: Any) -> Any:
-    """Declare a field that shapes the program."""
+    """Declare a field that is part of the compiled program, in a class made by `pytree`.
+
+    Args:
+        **options: Options of `dataclasses.field`, such as `default`.
+    """
     return field(metadata={"static": True}, **options)
 
 
 def traced(tree: Any) -> bool:
-    """Tell whether JAX is tracing through `tree`, so that its numbers are not known."""
+    """Return whether JAX is tracing `tree`, so that its numbers are not known."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def short(value: Any) -> str:
-    """Return a number in a few digits, and of an array only its shape.
+    """Return a number with a few digits, or the shape of an array.
 
     >>> short(np.float64(0.123456789)), short(np.zeros((2, 3)))
     ('0.12346', 'array of shape (2, 3)')
@@ -57,25 +67,25 @@ def short(value: Any) -> str:
 
 
 def put(values: Any, dtype: Any) -> jax.Array:
-    """Make an array for JAX, converted by NumPy: JAX itself would compile a program to convert, one for each shape."""
+    """Return an array for JAX, converted by NumPy. JAX would compile a program per shape to convert it."""
     return jax.device_put(np.array(values, dtype))
 
 
 def take_rows(tree: Any, rows: Any) -> Any:
-    """Pick rows of every array in `tree`, as `array[rows]` does for one."""
+    """Return `array[rows]` of every array in `tree`."""
     return jax.tree.map(lambda array: array[rows], tree)
 
 
 def on_cpu() -> bool:
-    """Tell whether programs are for a CPU; a GPU, for which each loop takes time to begin, wants some other ones."""
+    """Return whether programs run on a CPU. Some differ for a GPU, where starting a loop takes time."""
     return jax.default_backend() == "cpu"
 
 
 def computed_once(tree: Any, always: jax.Array) -> Any:
-    """Return the same arrays, and have the compiler compute them before anything that reads them.
+    """Return the same arrays, computed once before anything reads them.
 
-    XLA would quantize anew for each place that uses the levels, five of them in a broadcast iteration. On a CPU it sees
-    through an `optimization_barrier`, but not into a condition that it cannot know to be `always` true.
+    Otherwise XLA quantizes again in each place that uses the levels, five times per broadcast iteration. On a CPU it
+    ignores an `optimization_barrier`, but it cannot see that the condition `always` is always true.
     """
     if not on_cpu():
         return lax.optimization_barrier(tree)

@@ -1,9 +1,9 @@
 """Random numbers as a pure function of (seed, iteration, node or link, stream, coordinate).
 
-A counter goes through a 32-bit finalizer of two multiplications that is keyed with two words for each row. Nothing is
-carried from one iteration to the next, so 1 rank and 16 draw the same numbers, a receiver can rebuild what a sender
-drew, and a sweep over step sizes shares its coin flips. XLA fuses it into the loop that uses it; `jax.random` there is
-four times slower.
+A counter goes through a 32-bit finalizer of two multiplications, keyed with two words per row. No state is carried from
+one iteration to the next. So 1 rank and 16 ranks draw the same numbers, a receiver can draw the sender's numbers again,
+and a sweep over step sizes shares its coin flips. XLA fuses it into the loop that uses it; `jax.random` is four times
+slower there.
 """
 
 from enum import IntEnum
@@ -17,13 +17,13 @@ from jax import lax
 from lessbits._internal.pytrees import put
 from lessbits.errors import InputError
 
-GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio: spreads consecutive ids over all 32 bits
+GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio; it spreads consecutive ids over all 32 bits
 FIRST_MULTIPLIER = 0x7FEB352D
 SECOND_MULTIPLIER = 0x846CA68B
 
 
 class Purpose(IntEnum):
-    """What a number is drawn for; two streams of one node or link are independent."""
+    """The purpose of a random number. Streams for different purposes are independent."""
 
     DUAL = 1
     MEMORY = 2
@@ -33,14 +33,19 @@ class Purpose(IntEnum):
 
 
 class Step(NamedTuple):
-    """Where a run is: its seed (two words of 32 bits) and the iteration number."""
+    """The position of a run.
+
+    Attributes:
+        seed: The seed of the run, as two words of 32 bits.
+        iteration: The number of the iteration.
+    """
 
     seed: jax.Array
     iteration: jax.Array
 
 
 def make_seed(seed: int) -> jax.Array:
-    """Split a seed of up to 64 bits into two words."""
+    """Return a seed of up to 64 bits as two words."""
     if not 0 <= seed < 2**64:
         raise InputError(f"seed is {seed}, but it must be a whole number from 0 to 2^64 - 1")
     return put([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF], np.uint32)
@@ -51,7 +56,7 @@ def _word(value: int) -> jax.Array:
 
 
 def _mix(value: jax.Array, key: jax.Array | int = 0) -> jax.Array:
-    """Scramble 32 bits; a second key enters between the multiplications, so that rows are told apart by 64 bits."""
+    """Mix 32 bits. A second key enters between the multiplications, so that 64 bits distinguish rows."""
     value = (value ^ (value >> 16)) * _word(FIRST_MULTIPLIER) ^ key
     value = (value ^ (value >> 15)) * _word(SECOND_MULTIPLIER)
     return value ^ (value >> 16)
@@ -62,7 +67,7 @@ class Draws(NamedTuple):
 
     low: jax.Array  # uint32 [rows]
     high: jax.Array  # uint32 [rows]
-    iteration: jax.Array | int = 0  # its number, which both ends of a link know too
+    iteration: jax.Array | int = 0  # its number, which both ends of a link know
 
     def bits(self, count: int) -> jax.Array:
         """Return 32 random bits for each row and coordinate, [rows, count]."""
@@ -74,17 +79,17 @@ class Draws(NamedTuple):
 
         Signed integers convert to floating point in one instruction, unsigned ones do not.
         """
-        word_bits = 32 if dtype == jnp.float64 else 23  # every value, 1 - 2^-(bits+1) too, is exact in its type
+        word_bits = 32 if dtype == jnp.float64 else 23  # every value, including 1 - 2^-(bits+1), is exact in its type
         signed = lax.bitcast_convert_type(self.bits(count), jnp.int32) >> (32 - word_bits)
         return signed.astype(dtype) * 2.0**-word_bits + (0.5 + 2.0 ** -(word_bits + 1))
 
     def integers(self, count: int, bound: jax.Array) -> jax.Array:
-        """Return integers 0 … bound - 1 for each row, [rows, count]; `bound` is one for all or one a row."""
+        """Return integers 0 … bound - 1 for each row, [rows, count]; `bound` is a scalar or has one entry per row."""
         bound = jnp.asarray(bound, jnp.uint32)
         return (self.bits(count) % (bound[..., None] if bound.ndim else bound)).astype(jnp.int32)
 
     def split(self, stream: Purpose) -> "Draws":
-        """Return a further, independent stream of the same rows."""
+        """Return another, independent stream of the same rows."""
         low = _mix(self.low + _word(int(stream) * GOLDEN & 0xFFFFFFFF), self.high)
         return Draws(low, _mix(self.high, self.low), self.iteration)
 
@@ -94,11 +99,17 @@ def draws(step: Step, ids: jax.Array, stream: Purpose) -> Draws:
     base = _mix(step.seed[..., 0] + _word(int(stream) * GOLDEN & 0xFFFFFFFF), step.seed[..., 1])
     base = _mix(base + step.iteration.astype(jnp.uint32) * _word(GOLDEN), step.seed[..., 1])
     low = _mix(base + ids.astype(jnp.uint32) * _word(GOLDEN), base)
-    # Not made from `low`: two iterations of one row then never share both words.
+    # Not derived from `low`, so that two iterations of one row never share both words.
     high = _mix(base ^ _word(FIRST_MULTIPLIER), ids.astype(jnp.uint32))
     return Draws(low, high, step.iteration)
 
 
 def message_draws(step: Step, ids: jax.Array, per_link: bool) -> Draws:
-    """Return the random numbers of messages: of links where each gets its own, else of the nodes that send."""
+    """Return the random numbers for messages.
+
+    Args:
+        step: Seed and iteration.
+        ids: Global numbers of the links, or of the sending nodes.
+        per_link: Whether each link has its own message. Otherwise a node sends one message to all neighbours.
+    """
     return draws(step, ids, Purpose.DUAL if per_link else Purpose.MEMORY)

@@ -1,10 +1,10 @@
-"""Sums in one fixed order.
+"""Sums in a fixed order.
 
-XLA may order `sum(-1)` differently for 25 rows than for 100, and then a run on four ranks differs from a run on one in
-the last bit. A pairwise tree written out depends on nothing but the number of terms, and rounds less.
+XLA may order `sum(-1)` differently for 25 rows than for 100. Then a run on four ranks differs from a run on one in the
+last bit. An explicit pairwise tree depends only on the number of terms, and has smaller rounding errors.
 
-Elsewhere than on a CPU each level of a tree is a launch, so there the compiler may choose the order: the same program
-gives the same bits there too, other numbers of rows perhaps others.
+On a GPU each level of a tree is a kernel launch, so there the compiler chooses the order. The same program still gives
+the same bits, but another number of rows may give others.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ from jax import lax
 
 from lessbits._internal.pytrees import on_cpu
 
-FOLDED = 8  # parts
+FOLDED = 8  # parts of a row that are added in one sweep
 
 
 def add_pairwise(terms: Sequence[Any]) -> Any:
-    """Add up arrays of one shape, or sums of them, pair by pair."""
+    """Return the sum of arrays of one shape, or of `Sum` objects, added pairwise."""
     level = list(terms)
     while len(level) > 1:
         pairs = [left + right for left, right in zip(level[::2], level[1::2], strict=False)]
@@ -29,24 +29,24 @@ def add_pairwise(terms: Sequence[Any]) -> Any:
 
 
 def sum_pairwise(array: jax.Array, axis: int = -1) -> jax.Array:
-    """Sum over one axis: the second half onto the first, until one slice is left."""
+    """Return the sum over one axis, by adding the second half to the first until one slice is left."""
     if array.shape[axis] == 0 or not on_cpu():
         return jnp.sum(array, axis=axis)
     while (length := array.shape[axis]) > 1:
         half = length // 2
         first, second, odd = jnp.split(array, [half, 2 * half], axis=axis)
-        # An odd last term waits for the next level.
+        # An odd last term moves to the next level.
         array = first + second if length % 2 == 0 else jnp.concatenate([first + second, odd], axis=axis)
     return jnp.squeeze(array, axis=axis)
 
 
 def squared_norms(vectors: jax.Array) -> jax.Array:
-    """Squared 2-norm of each row."""
+    """Return the squared 2-norm of each row."""
     return _squares(lambda start, end: vectors[..., start:end], vectors.shape[-1])
 
 
 def squared_distances(vectors: jax.Array, point: jax.Array) -> jax.Array:
-    """Squared distance of each row from a point, or from the same row of others; no difference is written down."""
+    """Return the squared distance of each row from a point, or from the same row of an array; store no difference."""
 
     def part(start: int, end: int) -> jax.Array:
         return vectors[..., start:end] - lax.broadcast_to_rank(point[..., start:end], vectors.ndim)
@@ -55,11 +55,11 @@ def squared_distances(vectors: jax.Array, point: jax.Array) -> jax.Array:
 
 
 def _squares(part: Callable[[int, int], jax.Array], length: int) -> jax.Array:
-    """Sum the squares of coordinates, which `part` returns from one to before another."""
+    """Return the sum of squares of the coordinates; `part(start, end)` returns those from start to end."""
     if not on_cpu():
         return jnp.sum(part(0, length) ** 2, axis=-1)
     fold = length // FOLDED
-    # Eight parts of a row are added up in one sweep. A tree from the start has XLA write down all squares first.
+    # Eight parts of a row are added in one sweep. With a tree from the start, XLA would first store all squares.
     parts = [part(number * fold, (number + 1) * fold) for number in range(FOLDED if fold else 0)]
     sums = [add_pairwise([separate(each * each) for each in parts])] if parts else []
     rest = part(FOLDED * fold, length)
@@ -68,10 +68,10 @@ def _squares(part: Callable[[int, int], jax.Array], length: int) -> jax.Array:
 
 @jax.custom_jvp
 def separate(products: jax.Array) -> jax.Array:
-    """Clear the last bit of products, so that a sum of them is rounded in one way only.
+    """Clear the last bit of products, so that their sum can be rounded in one way only.
 
     A compiler may turn a·a + b·b into fma(a, a, b·b), or into fma(b, b, a·a), and was seen to choose by the number of
-    rows. It cannot reach through an operation on the bits; an `optimization_barrier` does not stop it.
+    rows. An operation on the bits prevents this; an `optimization_barrier` does not.
     """
     word = jnp.dtype(f"int{8 * products.dtype.itemsize}")
     return lax.bitcast_convert_type(lax.bitcast_convert_type(products, word) & ~1, products.dtype)
@@ -79,23 +79,23 @@ def separate(products: jax.Array) -> jax.Array:
 
 @separate.defjvp
 def _separate_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """The derivative is that of the products themselves; an operation on bits has none."""
+    """Return the derivative of the products themselves, because an operation on bits has none."""
     return separate(*primals), tangents[0]
 
 
 class Sum(NamedTuple):
-    """A sum and what rounding took from it, so that the two together are as good as twice the digits."""
+    """A sum and its rounding error, which together have twice the digits."""
 
     value: jax.Array
     lost: jax.Array
 
     @classmethod
     def of(cls, value: jax.Array) -> "Sum":
-        """A number, exactly."""
+        """Return a number as an exact sum."""
         return cls(value, jnp.zeros_like(value))
 
     def __add__(self, other: "Sum") -> "Sum":  # type: ignore[override]
-        """Add, and keep what is lost (Knuth's two-sum, and a fast one to bring the parts in order)."""
+        """Add, and keep the rounding error (Knuth's two-sum, then a fast two-sum to normalize)."""
         rough = self.value + other.value
         kept = rough - self.value
         lost = (self.value - (rough - kept)) + (other.value - kept) + (self.lost + other.lost)
@@ -107,7 +107,7 @@ Summable = TypeVar("Summable", jax.Array, Sum)
 
 
 def add_slices(stacked: Summable) -> Summable:
-    """Add up along the first axis, the second half onto the first until one slice is left."""
+    """Return the sum along the first axis, by adding the second half to the first until one slice is left."""
     if not on_cpu():
         return add_up(stacked)
     while (length := jax.tree.leaves(stacked)[0].shape[0]) > 1:
@@ -116,12 +116,12 @@ def add_slices(stacked: Summable) -> Summable:
         second = jax.tree.map(lambda array: array[half : 2 * half], stacked)  # noqa: B023
         odd = jax.tree.map(lambda array: array[2 * half :], stacked)  # noqa: B023
         added = first + second
-        # An odd last slice waits for the next level.
+        # An odd last slice moves to the next level.
         stacked = added if length % 2 == 0 else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), added, odd)
     return jax.tree.map(lambda array: array[0], stacked)
 
 
 def add_up(stacked: Summable) -> Summable:
-    """Add up along the first axis in an order that the compiler chooses."""
+    """Return the sum along the first axis, in an order that the compiler chooses."""
     zero = jax.tree.map(lambda array: jnp.zeros((), array.dtype), stacked)
     return lax.reduce(stacked, zero, lambda left, right: left + right, [0])
