@@ -57,7 +57,13 @@ class TheoryInputs(NamedTuple):
 
 
 class StepSizes(NamedTuple):
-    """θ, η and α of Algorithm 1."""
+    """The step sizes of Algorithm 1.
+
+    Attributes:
+        theta: θ, of the dual variable.
+        eta: η, of the gradient.
+        alpha: α, of the memory.
+    """
 
     theta: float
     eta: float
@@ -68,6 +74,11 @@ class LyapunovWeights(NamedTuple):
     """Coefficients of ‖X - X*‖², ‖H - X*‖² and Σ m_i B_{f_i}(w_i, x*), next to ‖Z - Z*‖²_{W†}.
 
     m_i is 1/p_i, the mean number of iterations between two updates of an anchor: samples of node i over the batch size.
+
+    Attributes:
+        iterate: Coefficient of ‖X - X*‖².
+        memory: Coefficient of ‖H - X*‖².
+        anchor: Coefficient of Σ m_i B_{f_i}(w_i, x*).
     """
 
     iterate: float
@@ -106,7 +117,12 @@ def step_sizes(option: str, inputs: TheoryInputs, target: float | None = None) -
 
 
 def stochastic_eta(inputs: TheoryInputs, target: float | None) -> float:
-    """Return η for which option C reaches E‖x̂ - x*‖² ≤ ε (equation 50); 1/(2L) without a target ε."""
+    """Return η for which option C reaches E‖x̂ - x*‖² ≤ ε (equation 50).
+
+    Args:
+        inputs: The numbers that the theorems depend on.
+        target: Squared error ε to reach; None for the largest η, 1/(2L).
+    """
     largest = 1 / (2 * inputs.smoothness)
     if target is None or inputs.noise == 0:
         return largest
@@ -144,7 +160,12 @@ def rate(option: str, inputs: TheoryInputs, eta: float | None = None) -> float:
 
 
 def noise_floor(inputs: TheoryInputs, eta: float) -> float:
-    """Return 4η²σ²/ρ_C, a bound on the squared error at which option C stops (proof of Corollary C)."""
+    """Return 4η²σ²/ρ_C, a bound on the squared error at which option C stops (proof of Corollary C).
+
+    Args:
+        inputs: The numbers that the theorems depend on.
+        eta: Step size η of the gradient.
+    """
     return 4 * eta**2 * inputs.noise / rate("C", inputs, eta)
 
 
@@ -173,7 +194,13 @@ def iterations(option: str, inputs: TheoryInputs, target: float, start: float) -
 
 
 def lyapunov_coefficients(option: str, inputs: TheoryInputs, sizes: StepSizes) -> LyapunovWeights:
-    """Return the weights of Ψ_A … Ψ_D at the given step sizes."""
+    """Return the weights of Ψ_A … Ψ_D.
+
+    Args:
+        option: "A", "B", "C" or "D".
+        inputs: The numbers that the theorems depend on.
+        sizes: The step sizes.
+    """
     check_name("option", option, ("A", "B", "C", "D"))
     iterate = 0.0 if option == "A" else (1 - sizes.eta * inputs.convexity / 2) * sizes.theta / sizes.eta
     memory = 8 * sizes.theta**2 * inputs.omega * inputs.max_weight / sizes.alpha
@@ -182,7 +209,11 @@ def lyapunov_coefficients(option: str, inputs: TheoryInputs, sizes: StepSizes) -
 
 
 def free_omega(inputs: TheoryInputs) -> float:
-    """Return min(ρ/ρ_∞, κρ). Up to this ω, compression is free up to a constant factor in iterations (equation 11)."""
+    """Return min(ρ/ρ_∞, κρ). Up to this ω, compression is free up to a constant factor in iterations (equation 11).
+
+    Args:
+        inputs: The numbers that the theorems depend on.
+    """
     return min(inputs.rho / inputs.rho_inf, inputs.condition_number * inputs.rho)
 
 
@@ -205,6 +236,9 @@ def corrected_step_sizes(inputs: TheoryInputs) -> StepSizes:
 
     The theorem is proven for broadcast messages, whose noise is at most ωλ_max. The noise of independent and edge
     messages is at most ω times the largest weighted degree, which is no larger.
+
+    Args:
+        inputs: The numbers that the theorems depend on.
     """
     _check("B", inputs)
     eta = 2 / (inputs.convexity + inputs.smoothness)
