@@ -31,7 +31,6 @@ from lessbits import (
 from lessbits.engines.recording.checkpoints import run_identity
 
 NODES, DIM = 6, 7
-pytestmark = pytest.mark.optimized  # two programs are compared bit for bit
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
 RING = make_network("ring", NODES)
 
@@ -76,6 +75,7 @@ def test_float32_runs_keep_what_rounding_took(in_float32, tmp_path):
     same(resumed, whole)
 
 
+@pytest.mark.optimized  # two engines are compared bit for bit
 @pytest.mark.parametrize("name", slow_but(["edge"], ["choco", "edge", "tree"]))
 def test_engines_and_numbers_of_ranks_read_each_others(name, tmp_path):
     problem = Consensus.random(NODES, DIM)
@@ -132,6 +132,7 @@ def interrupt_soon(monkeypatch, after):
     monkeypatch.setattr("lessbits.engines.distributed.stepwise.PATIENCE", 0.0)  # look up after each iteration
 
 
+@pytest.mark.optimized  # two engines are compared bit for bit
 @pytest.mark.parametrize("encode", [True, False])
 def test_an_interrupt_between_two_records_loses_nothing(encode, monkeypatch, tmp_path):
     whole = simulate(*setting(), 60, record_every=25, encode=encode)
