@@ -22,7 +22,7 @@ jax.config.update("jax_enable_x64", True)
 
 from lessbits import Consensus, LeastSquares, Settings, make_network, simulate  # noqa: E402
 from lessbits.config.build import build_parts  # noqa: E402
-from lessbits.tuning.estimates import Choice, expect, gossip_choices  # noqa: E402
+from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, predictable_choices  # noqa: E402
 from lessbits.tuning.fewest_bits import FewestBits  # noqa: E402
 
 NETWORKS = {"ring-100": "ring", "star-100": "star", "torus-10x10": "torus:10x10", "4-regular-100": "random-regular:4"}
@@ -153,7 +153,9 @@ class Column:
         """No tuning at all: tree as it is, or the gossip that is expected to send the fewest bits."""
         if method == "tree-practical":
             return self.measure(Choice("tree", "grid:10"), {})
-        best = expect(self.problem, self.network, 1e6, gossip_choices(self.problem.dim))[0].choice
+        best = estimate_bits(
+            self.problem, self.network, 1e6, predictable_choices("primal-dual", self.problem.dim, Constraints())
+        )[0].choice
         return self.measure(best, {})
 
 

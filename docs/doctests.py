@@ -5,13 +5,13 @@ from typing import Any
 
 import griffe
 
-EXAMPLE = re.compile(r"^>>> .*?(?=\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
+EXAMPLE = re.compile(r"^( *)>>> .*?(?=\n\s*\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class Doctests(griffe.Extension):
-    """Put a fence around every example."""
+    """Put a fence around every example, indented as the example is."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change the docstring in place."""
         if obj.docstring is not None:
-            obj.docstring.value = EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}\n```", obj.docstring.value)
+            obj.docstring.value = EXAMPLE.sub(r"\1```pycon\n\g<0>\n\1```", obj.docstring.value)

@@ -1,7 +1,8 @@
-"""Hospitals fit a logistic model together, and no patient leaves their hospital.
+"""Hospitals fit a logistic model together, and patients' data stay in their hospital.
 
 The breast-cancer data of scikit-learn, dealt to sites that see different mixes of patients. Each site keeps its rows,
-and sends its neighbours quantized differences of model vectors. Compared with the fit on all data in one place.
+and sends its neighbours quantized differences of model vectors. The result is compared with the fit on all data in
+one place.
 """
 
 import argparse
@@ -15,7 +16,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 def standardized(samples: lessbits.Samples, rows: np.ndarray, known: np.ndarray) -> lessbits.Samples:
-    """Scale features by the mean and spread of the known rows (which sites could average, too), and add a constant."""
+    """Scale features by mean and standard deviation of the known rows, and add a constant; sites could average both."""
     mean, spread = samples.features[known].mean(axis=0), samples.features[known].std(axis=0)
     features = (samples.features[rows] - mean) / spread
     return lessbits.Samples(np.column_stack([features, np.ones(len(rows))]), samples.labels[rows], samples.name)
@@ -51,7 +52,7 @@ def main(quick: bool) -> None:
         above = trace["suboptimality"][-1]
         print(
             f"{f'{name}, {quantizer}':>24}: accuracy {accuracy(model):.1%}, loss {above:.0e} above, "
-            f"{bits / 1000:.0f} kbit a link (floats in as many exchanges: {floats / 1000:.0f} kbit)"
+            f"{bits / 1000:.0f} kbit per link (floats in as many exchanges: {floats / 1000:.0f} kbit)"
         )
 
 

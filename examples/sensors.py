@@ -1,7 +1,7 @@
-"""Sensors agree on an average over radio links that may carry only so many bits.
+"""Sensors agree on an average over radio links with a limited number of bits.
 
-Thirty sensors in a field hear those nearby. Each has measured 20 quantities with some noise; the mean of all is what
-they want. A battery allows 4 kbit on each link: how close do they get, by what they send?
+Thirty sensors in a field exchange messages with those nearby. Each has measured 20 quantities with some noise, and they
+want the mean of all measurements. A battery allows 4 kbit per link. How close do they get with each kind of message?
 """
 
 import argparse
@@ -14,7 +14,7 @@ import lessbits
 
 jax.config.update("jax_enable_x64", True)
 
-BUDGET = 4000  # bits a link
+BUDGET = 4000  # bits per link
 
 
 def main(quick: bool) -> None:

@@ -1,7 +1,7 @@
 """Sixteen MPI processes on this machine: the same method, with real bytes between them.
 
-Starts `lessbits run --engine mpi` and then the simulator with the same settings, and holds the two against each other:
-error and bits are the same to the last digit.
+Starts `lessbits run --engine mpi` and then the simulator with the same settings, and compares the two: error and bits
+are the same to the last digit.
 """
 
 import argparse
@@ -14,8 +14,8 @@ def run(*more: str) -> dict:
     """Run the command, and return its JSON."""
     settings = ("--nodes", "16", "--dim", "50", "--network", "hypercube", "--quantizer", "dit-4")
     sizes = ("--messages", "broadcast", "--theta", "0.8", "--eta", "0.5", "--until", "1e-4")
-    told = [sys.executable, "-m", "lessbits", "run", *settings, *sizes, *more, "--json", "-", "--quiet"]
-    done = subprocess.run(told, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "lessbits", "run", *settings, *sizes, *more, "--json", "-", "--quiet"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(done.returncode)  # it has said why
     return json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Gradients that PyTorch computes: lessbits asks for them, and does the rest.
+"""Gradients that PyTorch computes, used by lessbits.
 
 Each node has its own data and a model in PyTorch; `lessbits.Outside` calls back for the gradient at a point.
 """

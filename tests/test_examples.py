@@ -36,7 +36,7 @@ def test_hospitals(printed) -> None:
     assert pooled > 95
     assert len(ours) == 2
     assert all(abs(share - pooled) < 1 for share in ours)
-    for bits, floats in re.findall(r"(\d+) kbit a link \(floats in as many exchanges: (\d+)", text):
+    for bits, floats in re.findall(r"(\d+) kbit per link \(floats in as many exchanges: (\d+)", text):
         assert 3 * int(bits) < int(floats)
 
 

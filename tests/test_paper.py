@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from requests_for import inputs_for
 from tiers import slow_but
 
 from lessbits import (
@@ -19,7 +20,6 @@ from lessbits import (
     split_samples,
     theory,
 )
-from lessbits.tuning.stepsizes import theory_inputs
 
 # Iterations until the error is 1e-3, with the best θ = 10^(j/10): average consensus, n = 100, d = 250, η = 1.
 TABLE = {
@@ -110,7 +110,7 @@ def test_linear_convergence_at_least_at_the_proven_rate(logistic, option, messag
     trace = simulate(logistic, network, method, iterations=60_000, until=1e-18, record_every=5)
     assert trace.converged
     slope, bend = fitted_slope(trace)
-    setting = theory_inputs(logistic, network, method.quantizer, option, messages)
+    setting = inputs_for(logistic, network, method.quantizer, option, messages)
     assert slope <= np.log1p(-theory.rate(option, setting))
     assert bend < (0.03 if option == "D" else 0.01)  # of the variance: a straight line in log scale, but for D's coins
 
@@ -128,7 +128,7 @@ FLOORS = [(quantizer, batch_size) for quantizer in ("exact", "dit-4") for batch_
 def test_option_c_stops_between_zero_and_its_noise_floor(logistic, quantizer, batch_size):
     network = make_network("complete", 6)
     method = primal_dual(logistic, network, quantizer, option="C", batch_size=batch_size)
-    setting = theory_inputs(logistic, network, method.quantizer, "C", batch_size=batch_size)
+    setting = inputs_for(logistic, network, method.quantizer, "C", batch_size=batch_size)
     assert method.eta == pytest.approx(1 / (2 * logistic.sample_smoothness(batch_size)))
     tails = []
     for seed in range(3):
@@ -142,7 +142,7 @@ def test_option_c_with_the_corollarys_step_size_reaches_its_target(logistic):
     network = make_network("complete", 6)
     target = 0.05
     method = primal_dual(logistic, network, "dit-4", option="C", target=target)
-    setting = theory_inputs(logistic, network, method.quantizer, "C")
+    setting = inputs_for(logistic, network, method.quantizer, "C")
     start = float(
         Lyapunov.of(logistic, network, coefficients("C", setting, method))(_state(logistic, method, network), logistic)
     )
@@ -169,7 +169,7 @@ def test_lyapunov_functions_contract_at_the_proven_rate_on_average(logistic, opt
     """E Ψ⁺ ≤ (1 - ρ)Ψ, plus 2nηθσ² for option C, from a far start and along the way, averaged over seeds."""
     network = make_network("star", 6)
     method = primal_dual(logistic, network, quantizer, option=option)
-    setting = theory_inputs(logistic, network, method.quantizer, option)
+    setting = inputs_for(logistic, network, method.quantizer, option)
     measure = Lyapunov.of(logistic, network, coefficients(option, setting, method))
     random = np.random.default_rng(1)
     x, z, h = (random.normal(size=(6, 10)) for _ in range(3))
@@ -206,7 +206,7 @@ def test_the_variance_bound_of_the_proof_has_a_gap_on_the_star():
     """
     problem, network = Consensus.random(100, 2), make_network("star", 100)
     method = primal_dual(problem, network, "rand-1", option="A")
-    setting = theory_inputs(problem, network, method.quantizer, "A")
+    setting = inputs_for(problem, network, method.quantizer, "A")
     measure = Lyapunov.of(problem, network, coefficients("A", setting, method))
     memory = np.tile(problem.solution, (100, 1))
     memory[0] += 10

@@ -23,7 +23,7 @@ from size import STEADY
 from timing import compare, copy_run, our_run, run_sections
 
 from lessbits import Consensus, make_network
-from lessbits.engines.simulate.sweep import Budget, sweep
+from lessbits.engines.simulate.sweep import Budget, SweepOptions, sweep
 from lessbits.experiments.paper import DIM, NODES, TABLE_3
 from lessbits.experiments.table3 import tune_cell
 
@@ -66,7 +66,7 @@ def lanes(told):
 
     def run(iterations):
         clock = time.perf_counter()
-        sweep(problem, network, method, sizes, Budget(iterations), record_every=10)
+        sweep(problem, network, method, sizes, Budget(iterations), SweepOptions(record_every=10))
         return time.perf_counter() - clock
 
     first = run(10)

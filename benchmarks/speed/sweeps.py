@@ -5,7 +5,7 @@ from consensus import make
 from timing import compare, timed
 
 from lessbits import Consensus, make_network
-from lessbits.engines.simulate.sweep import Budget, sweep
+from lessbits.engines.simulate.sweep import Budget, SweepOptions, sweep
 
 NODES, DIM, RUNS, ITERATIONS = 100, 250, 8, 3000
 
@@ -19,10 +19,10 @@ def tuning(told):
 
     def one_by_one():
         for sizes in configurations:
-            sweep(problem, network, method, [sizes], budget, record_every=10)
+            sweep(problem, network, method, [sizes], budget, SweepOptions(record_every=10))
 
     def together(width=None):
-        sweep(problem, network, method, configurations, budget, record_every=10, width=width)
+        sweep(problem, network, method, configurations, budget, SweepOptions(record_every=10, width=width))
 
     ways = {
         "one after the other": one_by_one,

@@ -86,7 +86,7 @@ def test_the_papers_command_line_prints_one_json_object_and_nothing_else():
     assert result["diverged"] is False
     assert abs(result["iterations"] / 2525 - 1) <= 0.03
     assert result["error"] <= 1e-3 < 2 * result["error"]
-    # Two messages a link: 250 coordinates of 4 bits and a scale of 32.
+    # Two messages per link: 250 coordinates of 4 bits and a scale of 32.
     assert result["bits_per_link"] == result["iterations"] * 2 * (250 * 4 + 32)
     assert result["total_bits"] == result["bits_per_link"] * 200
     assert result["gradient_evaluations"] == result["iterations"] * 100
@@ -183,9 +183,9 @@ def test_a_saved_trace_holds_what_the_json_says(command, tmp_path):
     save, file = tmp_path / "run.trace", tmp_path / "run.json"
     result = command("run", *SMALL, "--save", save, "--json", file)
     trace = Trace.load(save)
-    told = json.loads(file.read_text())
-    assert (told.pop("interrupted"), told.pop("prepare_seconds") > 0) == (False, True)
-    assert trace.summary() == told
+    written = json.loads(file.read_text())
+    assert (written.pop("interrupted"), written.pop("prepare_seconds") > 0) == (False, True)
+    assert trace.summary() == written
     assert len(trace) == 61
     assert trace.x.shape == (6, 8)
     assert (

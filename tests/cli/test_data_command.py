@@ -57,8 +57,8 @@ def test_list_names_every_set(lessbits_data: Any) -> None:
     assert found.status == 0
     for name in (*download.BUILT_IN, *download.CATALOGUE):
         assert f"\n{name} " in f"\n{found.out}"
-    told = lessbits_data("list", "--json", "-").json["data"]
-    assert {row["name"] for row in told} == {*download.BUILT_IN, *download.CATALOGUE}
+    rows = lessbits_data("list", "--json", "-").json["data"]
+    assert {row["name"] for row in rows} == {*download.BUILT_IN, *download.CATALOGUE}
 
 
 def test_get_fetches_once(lessbits_data: Any, server: list[str], tmp_path: Path) -> None:

@@ -8,16 +8,17 @@ from typing import get_args
 
 import pytest
 
-from lessbits.cli import commands
+from lessbits.cli import compare, report
 from lessbits.cli.help import COMPLETIONS
 from lessbits.config import build, settings
 from lessbits.datasets.download import BUILT_IN, CATALOGUE
 from lessbits.datasets.splits import SPLITS
 from lessbits.engines.checks import GOALS
-from lessbits.methods import METHODS
 from lessbits.methods.primal_dual import MESSAGES, OPTIONS
+from lessbits.methods.registry import method_names
 from lessbits.networks import NETWORK_NAMES, WEIGHTINGS
 from lessbits.quantizers import make_quantizer
+from lessbits.report.formats import FORMATS
 
 COMMAND = Path(sys.executable).parent / "lessbits"
 
@@ -32,7 +33,7 @@ def test_what_can_be_completed_is_what_there_is():
     assert names("split") == set(SPLITS)
     assert names("network") == set(NETWORK_NAMES)
     assert names("weights") == set(WEIGHTINGS)
-    assert names("method") == set(METHODS)
+    assert names("method") == set(method_names())
     assert names("option") == set(OPTIONS)
     assert names("messages") == set(MESSAGES)
     numbers = {"scaled-": "dit-4", "fading:": "1:0.9"}
@@ -42,7 +43,8 @@ def test_what_can_be_completed_is_what_there_is():
     for name in ("stepsizes", "precision", "engine", "code"):
         assert names(name) == set(map(str, get_args(settings.Settings.model_fields[name].annotation)))
     assert set(COMPLETIONS) <= set(settings.Settings.model_fields)
-    assert set(commands.USUAL_METHODS) <= names("method")
+    assert set(compare.DEFAULT_METHODS.split(",")) <= names("method")
+    assert report.FORMATS == FORMATS
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,7 @@ def test_what_can_be_completed_is_what_there_is():
         ("lessbits compare --messages ", {"independent", "broadcast", "edge"}),
         ("lessbits reproduce f", {"fig1", "fig2", "fig3"}),
         ("lessbits report --format p", {"png", "pdf"}),
+        ("lessbits tune --aim ", {"iterations", "bits", "value"}),
         ("lessbits data info b", {"breast-cancer"}),
     ],
 )

@@ -39,7 +39,28 @@ def test_any_text_survives_the_round_trip_through_toml(tmp_path, text):
 )
 def test_any_number_survives_the_round_trip_through_toml(theta, until, seed, normalize):
     settings = Settings(theta=theta, until=until, seed=seed, normalize=normalize)
-    assert Settings(**tomllib.loads(settings.to_toml())) == settings
+    written = tomllib.loads(settings.to_toml())
+    assert written.pop("format") == "lessbits-settings-1"
+    assert Settings(**written) == settings
+
+
+def test_numbers_are_written_as_python_writes_them():
+    lines = Settings(theta=0.1 + 0.2, eta=1e-300, until=5e-324, seed=2**64 - 1).to_toml().splitlines()
+    assert {"theta = 0.30000000000000004", "eta = 1e-300", "until = 5e-324", f"seed = {2**64 - 1}"} <= set(lines)
+
+
+@pytest.mark.parametrize("given", ["lessbits-settings-2", "lessbits-trace-1", 1])
+def test_a_format_that_is_not_known_is_refused(tmp_path, given):
+    file = tmp_path / "settings.toml"
+    file.write_text(Settings(theta=1.0).to_toml().replace('"lessbits-settings-1"', repr(given)))
+    with pytest.raises(InputError, match=f"has the format {given!r}, but this version of lessbits reads") as error:
+        Settings.read({}, file)
+    assert "\n" not in str(error.value)
+
+
+def test_the_format_is_no_setting():
+    with pytest.raises(InputError, match="unknown setting 'format'"):
+        Settings.read({"format": "lessbits-settings-1"})
 
 
 def test_settings_left_open_are_left_out_of_the_toml():

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from lessbits._internal.cache import cache_folder
+from lessbits._internal.programs import programs_folder
 from lessbits.datasets import download
-from lessbits.datasets.download import CATALOGUE, CatalogueEntry, cache_folder, download_samples
+from lessbits.datasets.download import CATALOGUE, CatalogueEntry, data_folder, download_samples
 from lessbits.datasets.samples import load_samples
 from lessbits.errors import InputError, MissingDataError
 
@@ -79,9 +81,9 @@ def failure(**options) -> str:
     assert len(message.splitlines()) == 1
     assert message.startswith("cannot download 'toy' from 'http")
     assert "toy.libsvm" in message
-    assert str(cache_folder()) in message
+    assert str(data_folder()) in message
     assert "LESSBITS_DATA" in message
-    assert not cache_folder().is_dir() or not list(cache_folder().iterdir())
+    assert not data_folder().is_dir() or not list(data_folder().iterdir())
     return message
 
 
@@ -95,8 +97,8 @@ def test_a_good_download_lies_in_the_cache_alone(serve):
     path = download_samples(ENTRY, base_url=serve(answer))
     assert asked == ["/sets/toy"]
     assert path.read_bytes() == CONTENT
-    assert list(cache_folder().iterdir()) == [path]
-    assert path == cache_folder() / "toy.libsvm"
+    assert list(data_folder().iterdir()) == [path]
+    assert path == data_folder() / "toy.libsvm"
 
 
 def test_the_folder_can_be_chosen_and_a_second_download_replaces_the_file(serve, tmp_path):
@@ -241,10 +243,11 @@ def test_load_samples_says_what_to_do_without_network():
 
 
 def test_the_cache_folder_follows_the_environment(tmp_path, monkeypatch):
-    assert cache_folder() == tmp_path / "lessbits" / "data"
+    assert data_folder() == tmp_path / "lessbits" / "data"
     monkeypatch.setenv("HOME", "/home/someone")
     for value in ("", "relative/path"):
         monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert cache_folder() == Path("/home/someone/.cache/lessbits/data")
+        assert data_folder() == Path("/home/someone/.cache/lessbits/data")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path("/home/someone/.cache/lessbits/data")
+    assert data_folder() == Path("/home/someone/.cache/lessbits/data")
+    assert programs_folder().parent == cache_folder() == data_folder().parent  # one folder for all that is kept

@@ -28,7 +28,8 @@ from lessbits import (
     simulate,
     split_samples,
 )
-from lessbits.engines.recording.checkpoints import run_identity
+from lessbits.engines.identity import run_identity
+from lessbits.engines.options import RunOptions
 
 NODES, DIM = 6, 7
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
@@ -68,9 +69,9 @@ def test_a_simulated_run_goes_on_bit_for_bit(option, tmp_path):
 
 
 def test_float32_runs_keep_what_rounding_took(in_float32, tmp_path):
-    whole = simulate(*setting(), 60, record_every=10)
-    simulate(*setting(), 30, record_every=10, checkpoints=Checkpoints(tmp_path, every=30))
-    resumed = simulate(*setting(), 60, record_every=10, checkpoints=Checkpoints(tmp_path, resume=True))
+    whole = simulate(*setting(), iterations=60, record_every=10)
+    simulate(*setting(), iterations=30, record_every=10, checkpoints=Checkpoints(tmp_path, every=30))
+    resumed = simulate(*setting(), iterations=60, record_every=10, checkpoints=Checkpoints(tmp_path, resume=True))
     assert resumed.x.dtype == np.float32
     same(resumed, whole)
 
@@ -129,22 +130,26 @@ def interrupt_soon(monkeypatch, after):
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Rank, "iterate", and_ask)
-    monkeypatch.setattr("lessbits.engines.distributed.stepwise.PATIENCE", 0.0)  # look up after each iteration
+    monkeypatch.setattr("lessbits.engines.schedule.SECONDS_PER_CHUNK", 0.0)  # look up after each iteration
 
 
 @pytest.mark.optimized  # two engines are compared bit for bit
 @pytest.mark.parametrize("encode", [True, False])
 def test_an_interrupt_between_two_records_loses_nothing(encode, monkeypatch, tmp_path):
-    whole = simulate(*setting(), 60, record_every=25, encode=encode)
+    whole = simulate(*setting(), iterations=60, record_every=25, encode=encode)
     with monkeypatch.context() as patch:
         interrupt_soon(patch, after=33)
         with pytest.raises(Interrupted) as stop:
-            simulate(*setting(), 60, record_every=25, encode=True, checkpoints=Checkpoints(tmp_path))
+            simulate(*setting(), iterations=60, record_every=25, encode=True, checkpoints=Checkpoints(tmp_path))
     assert stop.value.trace.message.startswith("interrupted at iteration ")
     assert stop.value.trace["iteration"][-1] == 25
     assert Checkpoints(tmp_path).iterations() == [33]
     again = Checkpoints(tmp_path, resume=True)
-    same(simulate(*setting(), 60, record_every=25, encode=encode, checkpoints=again), whole, {"wire_bits_per_link"})
+    same(
+        simulate(*setting(), iterations=60, record_every=25, encode=encode, checkpoints=again),
+        whole,
+        {"wire_bits_per_link"},
+    )
 
 
 def test_ctrl_c_stops_the_simulator_with_its_trace(tmp_path):
@@ -152,7 +157,7 @@ def test_ctrl_c_stops_the_simulator_with_its_trace(tmp_path):
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt) as stop:
-        simulate(*setting(), 2**31 - 1, record_every=1000, checkpoints=Checkpoints(tmp_path), progress=press)
+        simulate(*setting(), iterations=2**31 - 1, record_every=1000, checkpoints=Checkpoints(tmp_path), progress=press)
     trace = stop.value.trace
     assert trace["iteration"][-1] == Checkpoints(tmp_path).iterations()[-1]
     assert f"interrupted at iteration {trace['iteration'][-1]} " in trace.message
@@ -161,7 +166,7 @@ def test_ctrl_c_stops_the_simulator_with_its_trace(tmp_path):
 @pytest.fixture
 def folder(tmp_path):
     """Two checkpoints, of iterations 20 and 40."""
-    simulate(*setting(), 40, record_every=10, checkpoints=Checkpoints(tmp_path, every=20))
+    simulate(*setting(), iterations=40, record_every=10, checkpoints=Checkpoints(tmp_path, every=20))
     return tmp_path
 
 
@@ -173,17 +178,17 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_offered(damage, fold
         content[-5] ^= 4
     newest.write_bytes({"cut": content[:-9], "empty": b"", "other": b"nonsense" * 9}.get(damage, content))
     with pytest.raises(InputError, match=r"damaged: .* that of iteration 20 is whole: .* --resume-at 20"):
-        simulate(*setting(), 60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
-    whole = simulate(*setting(), 60, record_every=10)
+        simulate(*setting(), iterations=60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
+    whole = simulate(*setting(), iterations=60, record_every=10)
     offered = Checkpoints(folder, resume=True, resume_at=20)
-    same(simulate(*setting(), 60, record_every=10, checkpoints=offered), whole)
+    same(simulate(*setting(), iterations=60, record_every=10, checkpoints=offered), whole)
 
 
 def test_when_none_is_whole_that_is_said(folder):
     for iteration in (20, 40):
         Checkpoints(folder).path(iteration).write_bytes(b"")
     with pytest.raises(InputError, match="no other one is whole"):
-        simulate(*setting(), 60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
+        simulate(*setting(), iterations=60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
 
 
 def test_checkpoints_of_another_run_are_refused(folder):
@@ -194,19 +199,21 @@ def test_checkpoints_of_another_run_are_refused(folder):
         (problem, network, method_of(theta=0.21)),
     ):
         with pytest.raises(InputError, match="belong to another run"):
-            simulate(*other, 60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
+            simulate(*other, iterations=60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
     for different in ({"seed": 1}, {"code": "fixed"}):
         with pytest.raises(InputError, match="belong to another run"):
-            simulate(*setting(), 60, record_every=10, checkpoints=Checkpoints(folder, resume=True), **different)
+            simulate(
+                *setting(), iterations=60, record_every=10, checkpoints=Checkpoints(folder, resume=True), **different
+            )
     with pytest.raises(InputError, match="belong to another run"):
         run_on(2, *setting(), 60, record_every=5, checkpoints=Checkpoints(folder, resume=True))
     with pytest.raises(InputError, match=r"with another seed \(was 0, now 1\), record_every \(was 10, now 5\): give"):
-        simulate(*setting(), 60, record_every=5, seed=1, checkpoints=Checkpoints(folder, resume=True))
+        simulate(*setting(), iterations=60, record_every=5, seed=1, checkpoints=Checkpoints(folder, resume=True))
 
 
 def test_another_loss_or_kind_of_problem_of_the_same_data_is_another_run(tmp_path):
     def marks_of(problem):
-        return run_identity(problem, lambda rows: rows, RING, method_of(), 0, 1, ())
+        return run_identity(problem, lambda rows: rows, RING, method_of(), RunOptions(iterations=1, record_every=1), ())
 
     def squares(x, sample):
         return jnp.sum((x - sample) ** 2)
@@ -227,18 +234,18 @@ def test_another_loss_or_kind_of_problem_of_the_same_data_is_another_run(tmp_pat
 
 def test_mistakes_are_said(folder, tmp_path_factory):
     with pytest.raises(InputError, match="holds a checkpoint of iteration 40 already"):
-        simulate(*setting(), 60, checkpoints=Checkpoints(folder))
+        simulate(*setting(), iterations=60, checkpoints=Checkpoints(folder))
     with pytest.raises(InputError, match="no checkpoint of iteration 30, only of 20, 40"):
-        simulate(*setting(), 60, record_every=10, checkpoints=Checkpoints(folder, resume=True, resume_at=30))
+        simulate(*setting(), iterations=60, record_every=10, checkpoints=Checkpoints(folder, resume=True, resume_at=30))
     with pytest.raises(InputError, match="there is no checkpoint in"):
-        simulate(*setting(), 60, checkpoints=Checkpoints(tmp_path_factory.mktemp("empty"), resume=True))
+        simulate(*setting(), iterations=60, checkpoints=Checkpoints(tmp_path_factory.mktemp("empty"), resume=True))
     with pytest.raises(InputError, match="at least 1 iteration"):
         Checkpoints(folder, every=0)
     with pytest.raises(InputError, match="is a file"):
         Checkpoints(Checkpoints(folder).path(20))
 
 
-def test_a_full_disk_is_said_and_loses_nothing(folder, monkeypatch, capsys):
+def test_a_full_disk_is_said_and_loses_nothing(folder, monkeypatch, caplog):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def full(descriptor):
@@ -246,15 +253,17 @@ def test_a_full_disk_is_said_and_loses_nothing(folder, monkeypatch, capsys):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        trace = simulate(*setting(), 80, record_every=10, checkpoints=Checkpoints(folder, every=20, resume=True))
-    assert "iteration 60 could not be written (No space left on device): the run goes on" in capsys.readouterr().err
+        trace = simulate(
+            *setting(), iterations=80, record_every=10, checkpoints=Checkpoints(folder, every=20, resume=True)
+        )
+    assert "iteration 60 could not be written (No space left on device): the run goes on" in caplog.text
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    same(trace, simulate(*setting(), 80, record_every=10))
+    same(trace, simulate(*setting(), iterations=80, record_every=10))
 
 
 def test_a_checkpoint_is_a_safetensors_file_with_the_settings(tmp_path):
     checkpoints = Checkpoints(tmp_path, every=10, settings={"quantizer": "dit-3"})
-    simulate(*setting(), 10, checkpoints=checkpoints)
+    simulate(*setting(), iterations=10, checkpoints=checkpoints)
     with safe_open(checkpoints.path(10), framework="numpy") as file:
         assert '"quantizer": "dit-3"' in file.metadata()["facts"]
         assert {"state.x", "state.z", "state.memory.h", "records.metric.error"} <= set(file.keys())

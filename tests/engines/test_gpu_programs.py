@@ -9,8 +9,9 @@ import pytest
 from tiers import slow_but
 
 from lessbits import Consensus, make_method, make_network, simulate
+from lessbits.engines.options import RunOptions
 from lessbits.engines.simulate.program import Program
-from lessbits.engines.simulate.sweep import Budget, sweep
+from lessbits.engines.simulate.sweep import Budget, SweepOptions, sweep
 
 SIZES = {"theta": 0.02, "eta": 0.5, "alpha": 0.3}
 
@@ -68,9 +69,9 @@ def test_sums_for_a_gpu_are_right_in_float32(request: pytest.FixtureRequest) -> 
 def test_everything_is_compiled_before_the_clock_runs(iterations: int, programs: int) -> None:
     problem, network = Consensus.random(12, 6), make_network("ring", 12)
     method = make_method("primal-dual", problem, network, "dit-4", messages="independent", **SIZES)
-    program = Program.of(problem, network, method, iterations, 0, None, 10)
-    assert len(program.programs(0)) == programs
-    strides = {program.stride for program in program.programs(0)}
+    program = Program.of(problem, network, method, RunOptions(iterations=iterations, record_every=10))
+    assert len(program.variants(0)) == programs
+    strides = {variant.stride for variant in program.variants(0)}
     met, at = set(), 0
     while at < iterations:
         fitted = program.fit(at)
@@ -95,7 +96,7 @@ def test_lanes_of_a_gpu_end_where_single_runs_do() -> None:
     problem, network = Consensus.random(20, 10), make_network("ring", 20)
     method = make_method("primal-dual", problem, network, "dit-4", messages="broadcast", **SIZES)
     sizes = [{"theta": theta} for theta in (0.01, 0.02, 0.03)]
-    outcomes = sweep(problem, network, method, sizes, Budget(107), record_every=10)
+    outcomes = sweep(problem, network, method, sizes, Budget(107), SweepOptions(record_every=10))
     for outcome in outcomes:
         told = {**SIZES, **outcome.sizes}
         alone = make_method("primal-dual", problem, network, "dit-4", messages="broadcast", **told)

@@ -8,10 +8,10 @@ import pytest
 from command_line import run_command
 
 import lessbits
-from lessbits.cli.help import working
+from lessbits.engines.options import RunOptions
 from lessbits.engines.recording import progress
 from lessbits.engines.recording.log import Log
-from lessbits.engines.recording.progress import Lines, Progress, ProgressState
+from lessbits.engines.recording.progress import Lines, Progress, ProgressState, show_activity
 
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
 
@@ -29,7 +29,7 @@ class Terminal(io.StringIO):
 def shown_on(stream, monkeypatch, wish=True):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    with contextlib.redirect_stderr(stream), Progress(10, wish) as bar:
+    with contextlib.redirect_stderr(stream), Progress(RunOptions(iterations=10, progress=wish)) as bar:
         bar.show(5, {"error": 1e-3}.get, 2000.0)
     return stream.getvalue()
 
@@ -46,7 +46,7 @@ def test_the_bar_is_for_terminals_only(monkeypatch):
 def test_work_without_iterations_is_shown_on_terminals_only(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
-        with contextlib.redirect_stderr(stream), working("thinking"):
+        with contextlib.redirect_stderr(stream), show_activity("thinking"):
             pass
         assert ("thinking …" in stream.getvalue()) == shown
 
@@ -72,7 +72,9 @@ def test_a_function_is_told_the_truth(monkeypatch):
     clock = iter(range(100))
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
     told = []
-    with Progress(1000, told.append, until=1e-8, goal="suboptimality", begun=100) as bar:
+    with Progress(
+        RunOptions(iterations=1000, progress=told.append, until=1e-8, goal="suboptimality"), begun=100
+    ) as bar:
         for look in range(1, 6):
             values = {"error": 7.0, "suboptimality": 0.5 ** (10 * look)}
             bar.show(100 + 10 * look, values.get, 1.0)
@@ -83,7 +85,7 @@ def test_a_function_is_told_the_truth(monkeypatch):
     assert last.seconds_left == 0
     assert told[1].rate is None
     assert told[1].seconds_left == pytest.approx((1000 - 120) / 10)
-    assert Progress(1, False)._rate() is None
+    assert Progress(RunOptions(iterations=1))._rate() is None
 
 
 def test_time_left_is_to_the_target():
@@ -113,14 +115,13 @@ def test_a_log_is_json_lines_that_grow_while_the_run_goes_on(command, tmp_path):
     assert all("time" in line for line in lines)
 
 
-def test_a_log_that_cannot_be_written_stops_no_run(tmp_path, capsys):
+def test_a_log_that_cannot_be_written_stops_no_run(tmp_path, caplog):
     with Log(tmp_path / "run.log", {"seed": 0}) as log:
         log.stream.close()
         log.stream = open("/dev/full", "w")  # noqa: SIM115
         for second in range(0, 10, 2):
             log(ProgressState(1, 2, 1.0, 1.0, float(second), None, None))
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
+    (said,) = caplog.messages
     assert "ends here (No space left on device): the run goes on" in said
 
 
@@ -149,7 +150,7 @@ def test_a_reader_of_progress_that_leaves_ends_no_run(monkeypatch):
 
     monkeypatch.setattr(progress, "display", lambda: Gone(gone))
     told = []
-    with Progress(10, (True, told.append)) as bar:
+    with Progress(RunOptions(iterations=10, progress=(True, told.append))) as bar:
         bar.show(5, {"error": 1e-3}.get, 2000.0)
         bar.show(6, {"error": 1e-3}.get, 2000.0)
     assert [standing.iteration for standing in told] == [5, 6]

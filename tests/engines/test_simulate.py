@@ -45,7 +45,7 @@ def compilations():
 
 
 def test_one_seed_gives_one_run_bit_for_bit(setting):
-    first, second = (simulate(*setting, make(), 300, seed=7, record_every=3) for _ in range(2))
+    first, second = (simulate(*setting, make(), iterations=300, seed=7, record_every=3) for _ in range(2))
     assert first.x.tobytes() == second.x.tobytes()
     for name in first.columns:
         if name != "seconds":
@@ -53,24 +53,27 @@ def test_one_seed_gives_one_run_bit_for_bit(setting):
 
 
 def test_another_seed_gives_another_run(setting):
-    first, second = (simulate(*setting, make(), 50, seed=seed) for seed in (0, 2**40))
+    first, second = (simulate(*setting, make(), iterations=50, seed=seed) for seed in (0, 2**40))
     assert np.abs(first.x - second.x).max() > 1e-6
 
 
 def test_other_step_sizes_seeds_levels_and_lengths_compile_nothing(compilations):
     setting = Consensus.random(NODES + 1, DIM), make_network("ring", NODES + 1)  # a size that no other test compiles
-    simulate(*setting, make(), 20)
+    simulate(*setting, make(), iterations=20)
     assert compilations  # the counter works
     compilations.clear()
-    simulate(*setting, make(theta=0.123, eta=0.9, alpha=0.3), 20)
-    simulate(*setting, make(), 333, seed=5, until=1e-3, record_every=7)
-    simulate(*setting, make("dit-2"), 20)
+    simulate(*setting, make(theta=0.123, eta=0.9, alpha=0.3), iterations=20)
+    simulate(*setting, make(), iterations=333, seed=5, until=1e-3, record_every=7)
+    simulate(*setting, make("dit-2"), iterations=20)
     simulate(Consensus.random(NODES + 1, DIM, seed=9), setting[1], make(), iterations=20)
     assert not compilations
 
 
 def test_recording_less_often_changes_nothing_else(setting):
-    every, some = simulate(*setting, make(), 100, record_every=1), simulate(*setting, make(), 100, record_every=7)
+    every, some = (
+        simulate(*setting, make(), iterations=100, record_every=1),
+        simulate(*setting, make(), iterations=100, record_every=7),
+    )
     assert every.x.tobytes() == some.x.tobytes()
     assert list(some["iteration"]) == [*range(0, 100, 7), 100]
     # Programs of different loops may round metrics differently, not more.
@@ -80,11 +83,11 @@ def test_recording_less_often_changes_nothing_else(setting):
 
 
 def test_stops_at_the_first_record_that_reaches_the_goal(setting):
-    trace = simulate(*setting, make(), 5000, until=1e-6, record_every=1)
+    trace = simulate(*setting, make(), iterations=5000, until=1e-6, record_every=1)
     assert trace.converged
     assert not trace.diverged
     assert trace["error"][-1] <= 1e-6 < trace["error"][-2]
-    shorter = simulate(*setting, make(), int(trace["iteration"][-1]))
+    shorter = simulate(*setting, make(), iterations=int(trace["iteration"][-1]))
     np.testing.assert_allclose(shorter.x, trace.x, rtol=0, atol=1e-15)
 
 
@@ -101,7 +104,7 @@ def test_scores_are_what_they_say(setting):
 
 @pytest.mark.parametrize(("theta", "eta", "guilty"), [(50.0, 1.0, "theta"), (0.5, 3.0, "eta")])
 def test_divergence_stops_the_run_and_names_the_step_size(setting, theta, eta, guilty):
-    trace = simulate(*setting, make(theta=theta, eta=eta), 100_000, until=1e-9, record_every=1)
+    trace = simulate(*setting, make(theta=theta, eta=eta), iterations=100_000, until=1e-9, record_every=1)
     assert trace.diverged
     assert not trace.converged
     assert trace["iteration"][-1] < 1000
@@ -127,7 +130,7 @@ def test_a_start_at_the_solution_is_not_called_divergence():
 
 def test_a_goal_that_cannot_be_told_is_refused(setting):
     with pytest.raises(InputError, match="is rounding"):
-        simulate(*setting, make(), 5, until=1e-18, goal="suboptimality")
+        simulate(*setting, make(), iterations=5, until=1e-18, goal="suboptimality")
     silent = Outside.make(lambda x, node: x, NODES, DIM, solution=np.zeros(DIM))
     with pytest.raises(InputError, match="give it a loss"):
         simulate(silent, setting[1], make(), iterations=5, until=1e-3, goal="suboptimality")
@@ -140,14 +143,14 @@ def test_stochastic_runs_are_recorded_about_ten_times_a_pass():
 
 
 def test_reaching_nothing_is_said(setting):
-    trace = simulate(*setting, make(), 5, until=1e-9)
+    trace = simulate(*setting, make(), iterations=5, until=1e-9)
     assert not trace.converged
     assert not trace.diverged
     assert trace.message.startswith("stopped after 5 iterations with error")
 
 
 def test_a_run_that_starts_at_the_goal_takes_no_iteration(setting):
-    trace = simulate(*setting, make(), 50, until=1e9)
+    trace = simulate(*setting, make(), iterations=50, until=1e9)
     assert trace.converged
     assert trace["iteration"][-1] == 0
     assert trace["bits_per_link"][-1] == 0
@@ -162,7 +165,7 @@ def test_the_goal_may_be_the_suboptimality():
 
 
 def test_simulated_time_follows_latency_bandwidth_and_gradients(setting):
-    trace = simulate(*setting, make(), 10, link_model=LinkModel(latency=2.0, bandwidth=100.0, gradient=0.5))
+    trace = simulate(*setting, make(), iterations=10, link_model=LinkModel(latency=2.0, bandwidth=100.0, gradient=0.5))
     expected = (
         trace["iteration"] * 2.0 + trace["wire_bits_per_link"] / 100 + trace["gradient_evaluations"] / NODES * 0.5
     )

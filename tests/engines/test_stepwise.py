@@ -23,6 +23,7 @@ from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.rank import Rank
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import SingleProcess, held_nodes
+from lessbits.engines.options import RunOptions
 from lessbits.errors import WireError
 
 NODES, DIM = 16, 37
@@ -126,7 +127,7 @@ def test_bytes_given_to_the_transport_are_those_of_links_between_ranks():
     given = []
 
     def run(transport):
-        trace = run_stepwise(problem, network, method_of(), iterations=30, transport=transport)
+        trace = run_stepwise(problem, network, method_of(), transport, RunOptions(iterations=30))
         given.append(transport.given)
         return trace
 
@@ -193,18 +194,18 @@ def test_ranks_that_are_set_up_differently_say_so():
 
     def run(transport):
         method = method_of(theta=0.2 + 0.1 * (transport.rank == 1))
-        return run_stepwise(problem, network, method, iterations=5, transport=transport)
+        return run_stepwise(problem, network, method, transport, RunOptions(iterations=5))
 
     with pytest.raises(InputError, match="rank 1 is set up for another run"):
         on_ranks(2, run)
 
     def encode_otherwise(transport):
         code = "fixed" if transport.rank == 1 else "entropy"
-        return run_stepwise(problem, network, method_of(), iterations=5, transport=transport, code=code)
+        return run_stepwise(problem, network, method_of(), transport, RunOptions(iterations=5, code=code))
 
     def record_otherwise(transport):
         return run_stepwise(
-            problem, network, method_of(), iterations=5, transport=transport, record_every=1 + transport.rank
+            problem, network, method_of(), transport, RunOptions(iterations=5, record_every=1 + transport.rank)
         )
 
     with pytest.raises(InputError, match="rank 1 is set up for another run"):
@@ -221,7 +222,7 @@ def test_a_value_that_is_no_number_is_named_with_its_node():
     problem = Outside.make(gradient, 6, DIM, smoothness=1.0, convexity=1.0, solution=np.full(DIM, 2.5))
     network, method = make_network("ring", 6), method_of(eta=0.5)
     with pytest.raises(InputError, match="node 4 has a value that is no finite number in iteration 1"):
-        run_stepwise(problem, network, method, iterations=5, transport=SingleProcess())
+        run_stepwise(problem, network, method, SingleProcess(), RunOptions(iterations=5))
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
@@ -297,6 +298,12 @@ def test_measures_need_the_compiled_loop():
 
 
 def test_one_rank_alone_holds_everything():
-    rank = Rank(Consensus.random(4, DIM), make_network("ring", 4), method_of(), 0, "fixed", SingleProcess())
+    rank = Rank(
+        Consensus.random(4, DIM),
+        make_network("ring", 4),
+        method_of(),
+        SingleProcess(),
+        RunOptions(iterations=1, code="fixed"),
+    )
     assert rank.wire.ranks == []
     assert len(rank.nodes) == 4

@@ -7,6 +7,7 @@ import numpy as np
 
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import Transport
+from lessbits.engines.options import RunOptions
 
 
 class Hall:
@@ -87,6 +88,8 @@ def run_on(size, problem, network, method, iterations, tamper=None, **options):
     """Run on threads, and return the traces of all ranks."""
     return on_ranks(
         size,
-        lambda transport: run_stepwise(problem, network, method, iterations=iterations, transport=transport, **options),
+        lambda transport: run_stepwise(
+            problem, network, method, transport, RunOptions(iterations=iterations, **options)
+        ),
         tamper,
     )

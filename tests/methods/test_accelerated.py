@@ -40,7 +40,7 @@ def test_iterations_grow_with_the_root_of_the_condition_number(quantizer, stepsi
 @pytest.mark.parametrize("option", slow_but("D", "BD"))
 def test_it_converges_linearly_to_1e_20(option, quantizer):
     problem = alike(50.0)
-    method = make_method("accelerated", problem, NETWORK, quantizer, option, stepsizes="practical")
+    method = make_method("accelerated", problem, NETWORK, quantizer, option=option, stepsizes="practical")
     trace = simulate(problem, NETWORK, method, iterations=60_000, until=1e-20, record_every=10)
     assert trace.converged, trace.message
     half = np.flatnonzero(trace["error"] < 1e-10)[0]

@@ -23,7 +23,9 @@ from lessbits import (
     simulate,
     split_samples,
 )
-from lessbits.methods import BASELINES
+from lessbits.methods.registry import all_methods
+
+BASELINES = {kind.name: kind for kind in all_methods() if not kind.predictable}
 
 NODES, DIM, SAMPLES, BATCH = 7, 5, 8, 4
 RING, STAR = make_network("ring", NODES), make_network("star", NODES)
@@ -67,7 +69,7 @@ def network_of(name):
 
 def make(name, problem, option=None, **sizes):
     quantizer = "grid:2" if name == "tree" else "dit-2" if BASELINES[name].compresses else None
-    return make_method(name, problem, network_of(name), quantizer, option, batch_size=BATCH, **sizes)
+    return make_method(name, problem, network_of(name), quantizer, option=option, batch_size=BATCH, **sizes)
 
 
 def slopes(errors):

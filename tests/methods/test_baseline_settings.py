@@ -17,7 +17,9 @@ from lessbits import (
     make_quantizer,
     simulate,
 )
-from lessbits.methods import BASELINES, METHODS
+from lessbits.methods.registry import all_methods, method_names
+
+BASELINES = {kind.name: kind for kind in all_methods() if not kind.predictable}
 
 NODES, DIM, SAMPLES = 7, 5, 8
 PROBLEM = ridge(NODES, DIM, SAMPLES, regularization=0.1)
@@ -125,7 +127,7 @@ def test_dual_methods_need_strong_convexity(name):
     assert f"{name} needs strongly convex losses, but μ = 0 here" in said
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", method_names())
 def test_every_method_is_built_from_settings(name):
     network = "star" if "diana" in name else "ring"
     settings = Settings(problem="least-squares", nodes=NODES, dim=DIM, condition=3.0, network=network, method=name)

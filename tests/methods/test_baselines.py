@@ -29,7 +29,9 @@ from lessbits import (
     make_network,
     make_quantizer,
 )
-from lessbits.methods import BASELINES
+from lessbits.methods.registry import all_methods
+
+BASELINES = {kind.name: kind for kind in all_methods() if not kind.predictable}
 
 NODES, DIM, SAMPLES, BATCH, SEED, EXCHANGES = 7, 5, 8, 2, 4, 24
 PROBLEM = ridge(NODES, DIM, SAMPLES, regularization=0.1)
@@ -81,7 +83,7 @@ def start_of(name):
 def run(name, quantizer, option):
     """The method, and its states after each exchange."""
     sizes = {**SIZES[name], "alpha": 0.4} if quantizer != "exact" and name not in ("qdgd", "tree") else SIZES[name]
-    method = make_method(name, PROBLEM, network_of(name), quantizer, option, batch_size=BATCH, **sizes)
+    method = make_method(name, PROBLEM, network_of(name), quantizer, option=option, batch_size=BATCH, **sizes)
     start = Start(start_of(name), h=MEMORY)
     return method, list(states_of(method, PROBLEM, network_of(name), EXCHANGES, start, SEED))
 

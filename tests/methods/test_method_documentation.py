@@ -1,6 +1,7 @@
 """The page docs/add-a-method.md does what it says: its own code is run, and its method keeps its promise."""
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from baseline_reference import Oracle, ridge, states_of
 
 import lessbits
+from lessbits.methods import registry
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-method.md"
 NODES, DIM, ETA = 7, 5, 0.6
@@ -23,11 +25,13 @@ def code_blocks() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def page() -> dict[str, Any]:
-    """The names that the page's first block defines."""
-    names: dict[str, Any] = {"__name__": "page"}
-    exec(compile(code_blocks()[0], str(PAGE), "exec"), names)
-    return names
+def page() -> Iterator[dict[str, Any]]:
+    """The names that the page's first block defines; what it registers is forgotten afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_registered", dict(registry._registered))
+        names: dict[str, Any] = {"__name__": "page"}
+        exec(compile(code_blocks()[0], str(PAGE), "exec"), names)
+        yield names
 
 
 def test_the_method_takes_less_than_sixty_lines() -> None:
@@ -66,6 +70,14 @@ def test_its_step_size_is_a_leaf_and_its_gradients_are_structure(page) -> None:
     assert jax.tree.structure(method(0.1)) != jax.tree.structure(method(0.1, lessbits.Gradients("D")))
 
 
+def test_the_page_makes_its_method_available_by_name(page) -> None:
+    method = lessbits.make_method("d-squared", PROBLEM, NETWORK)
+    assert isinstance(method, page["DSquared"])
+    assert method.eta == pytest.approx(1 / PROBLEM.smoothness)
+    settings = lessbits.Settings(problem="least-squares", method="d-squared", nodes=7, dim=5, samples=8)
+    assert lessbits.build(settings).method.name == "d-squared"
+
+
 def test_the_page_refuses_networks_that_do_not_suit_it(page) -> None:
     even = lessbits.make_network("ring", 8)
     with pytest.raises(lessbits.InputError, match="needs λ_max"):
@@ -88,8 +100,9 @@ def test_the_runs_of_the_page_converge(page, capsys: pytest.CaptureFixture[str])
 def test_every_name_that_the_page_mentions_exists() -> None:
     text = PAGE.read_text(encoding="utf-8")
     mentioned = set(re.findall(r"lessbits\.(\w+)", text))
-    assert {"Method", "share", "disagreements", "simulate", "Message"} <= mentioned <= set(lessbits.__all__)
+    needed = {"Method", "StepSize", "register_method", "share", "disagreements", "simulate", "Message"}
+    assert needed <= mentioned <= set(lessbits.__all__)
     for attribute in re.findall(r"`local\.(\w+)", text):
         assert hasattr(lessbits.LocalNetwork.of(NETWORK), attribute), attribute
     for path in re.findall(r"`(src/[\w/.]+)`", text):
-        assert (PAGE.parents[1] / path).is_file()
+        assert (PAGE.parents[1] / path).exists(), path

@@ -207,7 +207,7 @@ def test_any_start_with_dual_sum_zero_leads_to_the_solution_linearly(option, mes
     problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("complete", NODES)
     random = np.random.default_rng(2)
     x, z, h = (10 * random.normal(size=(NODES, DIM)) for _ in range(3))
-    method = primal_dual(problem, network, "dit-4", option, messages, corrected=corrected)
+    method = primal_dual(problem, network, "dit-4", option=option, messages=messages, corrected=corrected)
     start = Start(x, z - z.mean(0), h)
     trace = simulate(problem, network, method, iterations=20_000, until=1e-20, start=start, record_every=10)
     assert trace.converged
@@ -221,14 +221,14 @@ def test_any_start_with_dual_sum_zero_leads_to_the_solution_linearly(option, mes
 )
 def test_theorys_step_sizes_hold_for_the_corrected_step_where_kappa_is_not_small(option, messages):
     problem, network = LeastSquares.random(NODES, DIM, condition=30.0), make_network("ring", NODES)
-    method = primal_dual(problem, network, "dit-4", option, messages, corrected=True)
+    method = primal_dual(problem, network, "dit-4", option=option, messages=messages, corrected=True)
     trace = simulate(problem, network, method, iterations=200_000, until=1e-20, record_every=100)
     assert trace.converged
 
 
 def test_option_a_has_no_step_to_correct():
     problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("ring", NODES)
-    plain, corrected = (primal_dual(problem, network, "dit-4", "A", corrected=each) for each in (False, True))
+    plain, corrected = (primal_dual(problem, network, "dit-4", option="A", corrected=each) for each in (False, True))
     runs = [simulate(problem, network, method, iterations=50)["error"] for method in (plain, corrected)]
     np.testing.assert_array_equal(*runs)
 

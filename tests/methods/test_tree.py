@@ -30,7 +30,7 @@ RUNS = [(option, network) for option in "BD" for network in ("star", "ring", "er
 @pytest.mark.parametrize(("option", "network"), slow_but([("B", "erdos-renyi:0.3"), ("D", "star")], RUNS))
 def test_it_converges_linearly_to_1e_20(option, network):
     problem, network = LeastSquares.random(10, 8, condition=20.0), make_network(network, 10, seed=2)
-    method = make_method("tree", problem, network, "grid:2", option)
+    method = make_method("tree", problem, network, "grid:2", option=option)
     start = Start(x=np.random.default_rng(0).normal(size=(10, 8)))
     trace = simulate(
         problem, network, method, iterations=60_000, until=1e-20, start=start, record_every=2 * int(method.height)
@@ -43,7 +43,7 @@ def test_it_converges_linearly_to_1e_20(option, network):
 
 def test_option_c_stops_near_the_solution():
     problem, network = LeastSquares.random(10, 8, condition=5.0), make_network("star", 10)
-    method = make_method("tree", problem, network, "grid:5", "C", eta=0.05)
+    method = make_method("tree", problem, network, "grid:5", option="C", eta=0.05)
     error = simulate(problem, network, method, iterations=4000, record_every=2)["error"]
     assert 1e-6 < error[-500:].mean() < 0.3 * error[0]
 

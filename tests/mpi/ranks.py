@@ -28,6 +28,7 @@ from lessbits import (  # noqa: E402
 )
 from lessbits.engines.distributed.mpi import MPI, MpiTransport, all_ranks  # noqa: E402
 from lessbits.engines.distributed.stepwise import run_stepwise  # noqa: E402
+from lessbits.engines.options import RunOptions  # noqa: E402
 
 NODES, DIM, ITERATIONS = 16, 20, 12
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
@@ -52,17 +53,17 @@ def same(trace, other):
 
 
 def check_consensus():
-    trace = run_mpi(*CONSENSUS, ITERATIONS, record_every=4)
+    trace = run_mpi(*CONSENSUS, iterations=ITERATIONS, record_every=4)
     if RANK == 0:
-        same(trace, simulate(*CONSENSUS, ITERATIONS, record_every=4, encode=True))
+        same(trace, simulate(*CONSENSUS, iterations=ITERATIONS, record_every=4, encode=True))
     return trace
 
 
 def check_least_squares():
     setting = LeastSquares.random(NODES, DIM, samples=24), STAR, method_of("rand-5", "broadcast")
-    trace = run_mpi(*setting, ITERATIONS)
+    trace = run_mpi(*setting, iterations=ITERATIONS)
     if RANK == 0:
-        same(trace, simulate(*setting, ITERATIONS))
+        same(trace, simulate(*setting, iterations=ITERATIONS))
 
 
 def check_logistic():
@@ -78,7 +79,7 @@ def check_logistic():
 
 def check_bytes():
     with all_ranks() as world:
-        trace = run_stepwise(*CONSENSUS, ITERATIONS, world)
+        trace = run_stepwise(*CONSENSUS, world, RunOptions(iterations=ITERATIONS))
         given = world.all_gather(np.array([world.given])).sum()
     assert given == trace["bytes_between_ranks"][-1]
     assert given == 0 if world.size == 1 else given > 0
@@ -88,16 +89,22 @@ def check_checkpoints():
     """Any number of ranks writes, the simulator goes on; the simulator writes, any number of ranks goes on."""
     folder = Path(next(line for line in MpiTransport().all_say(tempfile.mkdtemp() if RANK == 0 else None) if line))
     ours, theirs = folder / "ours", folder / "theirs"
-    run_mpi(*CONSENSUS, 8, record_every=4, checkpoints=Checkpoints(ours, every=4))
+    run_mpi(*CONSENSUS, iterations=8, record_every=4, checkpoints=Checkpoints(ours, every=4))
     if RANK == 0:
-        whole = simulate(*CONSENSUS, ITERATIONS, record_every=4, encode=True)
+        whole = simulate(*CONSENSUS, iterations=ITERATIONS, record_every=4, encode=True)
         same(
-            simulate(*CONSENSUS, ITERATIONS, record_every=4, encode=True, checkpoints=Checkpoints(ours, resume=True)),
+            simulate(
+                *CONSENSUS,
+                iterations=ITERATIONS,
+                record_every=4,
+                encode=True,
+                checkpoints=Checkpoints(ours, resume=True),
+            ),
             whole,
         )
-        simulate(*CONSENSUS, 8, record_every=4, encode=True, checkpoints=Checkpoints(theirs, every=8))
+        simulate(*CONSENSUS, iterations=8, record_every=4, encode=True, checkpoints=Checkpoints(theirs, every=8))
     MpiTransport().wait()
-    trace = run_mpi(*CONSENSUS, ITERATIONS, record_every=4, checkpoints=Checkpoints(theirs, resume=True))
+    trace = run_mpi(*CONSENSUS, iterations=ITERATIONS, record_every=4, checkpoints=Checkpoints(theirs, resume=True))
     if RANK == 0:
         same(trace, whole)
 
@@ -121,9 +128,9 @@ def check_collectives():
 def check_spare_ranks():
     """More ranks than nodes: those without one have nothing to do."""
     small = Consensus.random(2, DIM), make_network("path", 2), method_of("exact")
-    trace = run_mpi(*small, 5)
+    trace = run_mpi(*small, iterations=5)
     if RANK == 0:
-        same(trace, simulate(*small, 5))
+        same(trace, simulate(*small, iterations=5))
     assert (trace is None) == (RANK >= 2)
 
 

@@ -224,18 +224,19 @@ network = lessbits.make_network("ring", 3)
 method = lessbits.PrimalDual.make(lessbits.make_quantizer("dit-4", 5), 0.3, 0.9, dim=5)
 if sys.argv[1] == "refused":
     method = lessbits.make_method("gt-svrg", lessbits.LeastSquares.random(3, 5), network, eta=0.1)
-node = lessbits.Node(network, method, dim=5)
-goal = np.full(5, float(node.number))
-x = node.x
-for k in range(60):
-    gradient = x - goal
-    if node.number == 1 and k == 7 and sys.argv[1] == "nan":
-        gradient[2] = np.nan
-    if node.number == 2 and k == 7 and sys.argv[1] == "raise":
-        raise RuntimeError("the disk is gone")
-    if node.number == 2 and k == 7 and sys.argv[1] == "exit":
-        sys.exit(3)
-    x = node.step(gradient)
+with lessbits.Node(network, method, dim=5) as node:
+    goal = np.full(5, float(node.number))
+    x = node.x
+    for k in range(60):
+        gradient = x - goal
+        if node.number == 1 and k == 7 and sys.argv[1] == "nan":
+            gradient[2] = np.nan
+        if node.number == 2 and k == 7 and sys.argv[1] == "raise":
+            raise RuntimeError("the disk is gone")
+        if node.number == 2 and k == 7 and sys.argv[1] == "exit":
+            sys.exit(3)
+        x = node.step(gradient)
+assert sys.excepthook is sys.__excepthook__
 if node.number == 0:
     print(np.abs(x - 1).max() < 1e-6, node.bytes_sent > 0)
 """

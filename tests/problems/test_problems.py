@@ -138,7 +138,7 @@ def test_stochastic_gradients_are_unbiased_and_as_noisy_as_declared(problem):
     draw = jax.jit(
         jax.vmap(lambda k: problem.stochastic_gradient(x, Step(make_seed(1), k), jnp.arange(problem.nodes), batch))
     )
-    gap = np.asarray(draw(steps) - problem.gradient(x))
+    gap = np.asarray(draw(steps)) - np.asarray(problem.gradient(x))
     variance = (gap**2).sum(-1).mean()
     assert variance == pytest.approx(problem.noise(batch), rel=0.05, abs=1e-12)
     assert (gap.mean(0) ** 2).sum() <= 3 * variance * problem.nodes / len(steps) + 1e-20
@@ -188,7 +188,7 @@ def test_sample_smoothness_is_the_papers_expected_smoothness(problem, batch_size
     for seed in range(4):
         x, y = some_points(problem, seed), 2 * some_points(problem, seed + 50)
         if near:
-            x, y = problem.solution + 0.01 * x, problem.solution + 0.01 * y
+            x, y = problem.solution[None] + 0.01 * x, problem.solution[None] + 0.01 * y
         bregman = losses_of(problem, x) - losses_of(problem, y) - (gradient_of(problem, y) * (x - y)).sum(-1)
         for node in range(problem.nodes):
             part = problem.restrict(np.array([node]))
@@ -360,10 +360,17 @@ def test_a_stream_of_fresh_samples_serves_option_c():
 
     def sample_gradient(x, number, node):
         noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(jax.random.key(0), number), node), (DIM,))
-        return x - (node + noise)
+        return x - (node.astype(x.dtype) + noise)
 
     problem = Stream.make(
-        sample_gradient, lambda x, node: 0.5 * ((x - node) ** 2).sum(), NODES, DIM, 1.0, 1.0, 1.0, noise=float(DIM)
+        sample_gradient,
+        lambda x, node: 0.5 * ((x - node.astype(x.dtype)) ** 2).sum(),
+        NODES,
+        DIM,
+        1.0,
+        1.0,
+        1.0,
+        noise=float(DIM),
     )
     np.testing.assert_allclose(problem.solution, np.full(DIM, (NODES - 1) / 2), atol=1e-12)
     network = make_network("complete", NODES)

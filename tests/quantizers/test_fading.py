@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from quantizer_checks import SAMPLES, check_same_in_any_company, quantize, row_draws
+from requests_for import inputs_for, prediction_for
 from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, make_network, make_quantizer, primal_dual, simulate
@@ -10,7 +11,6 @@ from lessbits.codecs import make_codec
 from lessbits.errors import WireError
 from lessbits.quantizers import Fading
 from lessbits.theory.theorems import rate
-from lessbits.tuning.stepsizes import predict_step_sizes, theory_inputs
 
 FADING = make_quantizer("fading:0.5:0.9", 250)
 
@@ -98,7 +98,7 @@ def test_its_name_is_its_spelling():
 def test_theory_promises_no_faster_rate_than_the_noise_has():
     problem, network = Consensus.random(8, 10), make_network("complete", 8)
     for factor, faster in ((0.9999, False), (0.6, True)):
-        setting = theory_inputs(problem, network, make_quantizer(f"fading:1:{factor}", 10))
+        setting = inputs_for(problem, network, make_quantizer(f"fading:1:{factor}", 10))
         exact = rate("B", setting._replace(fading=0.0))
         assert rate("B", setting) == pytest.approx(exact if faster else 1 - factor**2, rel=0.01)
         assert exact > 1 - 0.9999**2
@@ -129,7 +129,7 @@ def test_practical_step_sizes_promise_the_pace_and_how_large_messages_are(networ
     problem, network = Consensus.random(36, 100), make_network(network, 36)
     quantizer = make_quantizer(f"fading:1.4:{factor}", 100)
     assert isinstance(quantizer, Fading)
-    promise = predict_step_sizes(problem, network, quantizer, messages=messages, corrected=corrected)
+    promise = prediction_for(problem, network, quantizer, messages=messages, corrected=corrected)
     assert promise.rate == pytest.approx(factor**2, rel=1e-4)
     method = primal_dual(problem, network, quantizer, messages=messages, corrected=corrected, stepsizes="practical")
     trace = simulate(problem, network, method, iterations=2000, until=1e-12, record_every=1)

@@ -16,10 +16,10 @@ from lessbits.config.build import build
 from lessbits.config.settings import Settings
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
-from lessbits.report.drawing import draw_network
 from lessbits.report.formats import load_runs, write_report
-from lessbits.report.page import page
-from lessbits.report.runs import ACROSS, measured_rate, name_runs, row
+from lessbits.report.network_drawing import draw_network
+from lessbits.report.page import html_page
+from lessbits.report.runs import X_AXES, measured_rate, name_runs, table_row
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -68,7 +68,9 @@ def test_the_measured_rate_ignores_a_floor() -> None:
 
 def test_bits_saved_compares_with_floats_on_each_link(traces: list[Trace]) -> None:
     last = traces[1].summary()
-    assert row(traces[1], "")["bits saved"] == f"{32 * 10 * last['iterations'] / last['wire_bits_per_link']:.1f} ×"
+    assert (
+        table_row(traces[1], "")["bits saved"] == f"{32 * 10 * last['iterations'] / last['wire_bits_per_link']:.1f} ×"
+    )
 
 
 def test_networks_are_drawn_with_their_weights() -> None:
@@ -102,20 +104,20 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_loads_nothing(traces: list[Trace]) -> None:
-    text = page(traces)
+    text = html_page(traces)
     parsed = Page(text)
     assert not parsed.opened
     assert parsed.addresses == ["data:,"]
-    told = json.loads(re.search(r'id="page">(.*?)</script>', text, re.S)[1])  # type: ignore[index]
-    assert len(told["runs"]) == 4
-    assert [one["title"] for one in told["across"]] == [title for _, title, _ in ACROSS]
+    data = json.loads(re.search(r'id="page">(.*?)</script>', text, re.S)[1])  # type: ignore[index]
+    assert len(data["runs"]) == 4
+    assert [axis["title"] for axis in data["across"]] == [title for _, title, _ in X_AXES]
     for words in (" weights 0", "rate, proven", "theta", "Python", "command", "diverged"):
         assert words in text
 
 
 def test_names_cannot_break_out_of_the_page(traces: list[Trace]) -> None:
     evil = traces[0].with_settings({**traces[0].settings, "quantizer": "</script><script>alert(1)</script>"})
-    assert "<script>alert" not in page([evil])
+    assert "<script>alert" not in html_page([evil])
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf", "md"])
@@ -142,8 +144,8 @@ def test_the_command_reads_files_and_folders(
 ) -> None:
     for number, trace in enumerate(traces):
         trace.save(tmp_path / f"{number}.trace")
-    told = (str(tmp_path), str(tmp_path / "0.trace"), "-o", str(tmp_path / "all.md"))
-    found = run_command(monkeypatch, capsys, "report", *told)
+    words = (str(tmp_path), str(tmp_path / "0.trace"), "-o", str(tmp_path / "all.md"))
+    found = run_command(monkeypatch, capsys, "report", *words)
     assert found.status == 0, found.err
     assert found.out.strip() == f"5 runs: {tmp_path / 'all.md'}"
     assert (tmp_path / "all.md").read_text(encoding="utf-8").count("\n| ") == 5
@@ -175,7 +177,7 @@ def test_the_page_works_in_a_browser(traces: list[Trace], tmp_path: Path, browse
     tab.on("pageerror", lambda error: errors.append(str(error)))
     tab.goto((tmp_path / "report.html").as_uri())
     assert tab.locator("#plot .scatterlayer .trace").count() == 4
-    for _, title, _ in ACROSS:
+    for _, title, _ in X_AXES:
         tab.get_by_role("button", name=title, exact=True).click()
         assert tab.locator("#plot .xtitle").text_content() == title
         assert tab.locator("#across [aria-pressed=true]").text_content() == title

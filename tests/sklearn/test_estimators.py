@@ -1,4 +1,4 @@
-"""The estimators: scikit-learn's own checks, its coefficients, sites, and files without pickle."""
+"""The estimators: scikit-learn's own checks, its coefficients, groups, and files without pickle."""
 
 import networkx
 import numpy as np
@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -114,21 +114,21 @@ def test_sparse_rows_give_the_same_model():
     assert list(model.predict(rows)) == list(pooled.predict(rows.toarray()))
 
 
-def test_sites_are_the_nodes():
+def test_groups_are_the_nodes():
     sites = np.where(IRIS[1] == 0, "north", np.where(IRIS[0][:, 0] > 6, "east", "west"))
-    model = DecentralizedLogisticRegression(random_state=1, n_nodes=77).fit(*IRIS, sites=sites)
+    model = DecentralizedLogisticRegression(random_state=1, n_nodes=77).fit(*IRIS, groups=sites)
     assert model.n_nodes_ == 3
     assert model.trace_.x.shape == (3, 15)
     assert_same(model, LogisticRegression(tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(*IRIS))
-    assert list(model.sites_) == ["east", "north", "west"]
+    assert list(model.groups_) == ["east", "north", "west"]
     for node in model.trace_.x:  # every site has the model
         np.testing.assert_allclose(node.reshape(5, 3).T, np.column_stack([model.coef_, model.intercept_]), atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("choice", "sites", "says"),
+    ("choice", "groups", "says"),
     [
-        ({}, ["a", "b"], "sites has shape"),
+        ({}, ["a", "b"], "groups has shape"),
         ({}, ["a"] * 150, "one site, a"),
         ({}, [None] * 75 + ["a"] * 75, "of several kinds, or missing"),
         ({}, [float("nan")] * 75 + [1.0] * 75, "some rows have no site"),
@@ -148,9 +148,9 @@ def test_sites_are_the_nodes():
         ({"method": "primal-dual", "step_sizes": {"theta": 1e9, "eta": 1e9}}, None, "the fit failed"),
     ],
 )
-def test_bad_parameters_are_refused_with_a_sentence(choice, sites, says):
+def test_bad_parameters_are_refused_with_a_sentence(choice, groups, says):
     with pytest.raises(InputError, match=says):
-        DecentralizedLogisticRegression(**choice).fit(*IRIS, sites=sites)
+        DecentralizedLogisticRegression(**choice).fit(*IRIS, groups=groups)
 
 
 def test_a_fit_that_stops_early_warns():
@@ -175,15 +175,47 @@ def test_the_random_state_decides_everything():
     assert (one.coef_ != other.coef_).any()
 
 
-def test_sites_reach_the_fit_within_a_pipeline():
-    sites = np.arange(442) % 5
+SITES = np.arange(442) % 5
+
+
+@pytest.fixture
+def routing():
+    """Switch on scikit-learn's metadata routing."""
     with sklearn.config_context(enable_metadata_routing=True):
-        ridge = DecentralizedRidge(random_state=0).set_fit_request(sites=True)
-        pipeline = make_pipeline(StandardScaler(), ridge).fit(*DIABETES, sites=sites)
-        search = GridSearchCV(ridge, {"alpha": [0.1, 10.0]}, cv=2).fit(*DIABETES, sites=sites)
-    assert pipeline[-1].n_nodes_ == 5
-    assert search.best_estimator_.n_nodes_ == 5
+        yield
+
+
+def test_groups_are_routed_to_the_fit_in_a_pipeline_and_a_search(routing):
+    ridge = DecentralizedRidge(random_state=0).set_fit_request(groups=True)
+    pipeline = make_pipeline(StandardScaler(), ridge).fit(*DIABETES, groups=SITES)
+    search = GridSearchCV(ridge, {"alpha": [0.1, 10.0]}, cv=2).fit(*DIABETES, groups=SITES)
+    assert pipeline[-1].groups_.tolist() == search.best_estimator_.groups_.tolist() == [0, 1, 2, 3, 4]
     assert search.best_params_ == {"alpha": 0.1}
+
+
+@pytest.mark.parametrize(("splitter", "nodes"), [(KFold(2), [5, 5]), (GroupKFold(5), [4] * 5)])
+def test_groups_are_routed_to_the_fit_in_cross_validation(routing, splitter, nodes):
+    ridge = DecentralizedRidge(random_state=0, tol=1e-3).set_fit_request(groups=True)
+    found = cross_validate(ridge, *DIABETES, cv=splitter, params={"groups": SITES}, return_estimator=True)
+    assert [model.n_nodes_ for model in found["estimator"]] == nodes
+    if isinstance(splitter, GroupKFold):  # it takes the groups too: each model was fitted without one site
+        assert sorted({*range(5)}.difference(model.groups_).pop() for model in found["estimator"]) == [0, 1, 2, 3, 4]
+    scores = cross_val_score(ridge, *DIABETES, cv=splitter, params={"groups": SITES})
+    np.testing.assert_array_equal(scores, found["test_score"])
+
+
+def test_groups_that_the_fit_does_not_ask_for_only_split(routing):
+    ridge = DecentralizedRidge(random_state=0, n_nodes=3, tol=1e-3).set_fit_request(groups=False)
+    found = cross_validate(ridge, *DIABETES, cv=GroupKFold(2), params={"groups": SITES}, return_estimator=True)
+    assert [model.n_nodes_ for model in found["estimator"]] == [3, 3]
+    with pytest.raises(ValueError, match="groups"):  # nobody was told whether the fit wants them
+        cross_validate(DecentralizedRidge(), *DIABETES, cv=KFold(2), params={"groups": SITES}, error_score="raise")
+
+
+def test_groups_of_an_earlier_fit_are_forgotten():
+    model = DecentralizedRidge(random_state=0, n_nodes=3, tol=1.0).fit(*DIABETES, groups=SITES)
+    assert model.groups_.tolist() == [0, 1, 2, 3, 4]
+    assert not hasattr(model.fit(*DIABETES), "groups_")
 
 
 @pytest.mark.parametrize(
@@ -245,7 +277,7 @@ def test_a_class_without_weight_is_named():
 def test_a_graph_of_sites_is_matched_by_name():
     sites = np.array(["a", "b", "c", "d"])[np.arange(442) % 4]
     graph = networkx.Graph([("d", "a"), ("d", "b"), ("d", "c")])  # a star around the last in order
-    model = DecentralizedRidge(network=graph, random_state=0).fit(*DIABETES, sites=sites)
+    model = DecentralizedRidge(network=graph, random_state=0).fit(*DIABETES, groups=sites)
     first, second, _ = model.trace_.provenance["edges"]
     assert {*zip(first, second, strict=True)} == {(0, 3), (1, 3), (2, 3)}
 
@@ -262,4 +294,4 @@ def test_wide_sparse_rows_need_no_square_matrices():
 def test_practical_step_sizes_of_ridge_count_on_the_mean():
     few = np.where(np.arange(442) < 4, 0, 1 + np.arange(442) % 3)  # a site with four rows is nearly flat
     choice = {"method": "primal-dual", "quantizer": "dit-4", "random_state": 0, "max_iter": 5000}
-    assert DecentralizedRidge(**choice).fit(*DIABETES, sites=few).n_iter_ < 600
+    assert DecentralizedRidge(**choice).fit(*DIABETES, groups=few).n_iter_ < 600

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from requests_for import prediction_for
 from tiers import slow_but
 
 from lessbits import (
@@ -16,7 +17,6 @@ from lessbits import (
 )
 from lessbits.theory.mean_square import mean_square_rate, practical_step_sizes
 from lessbits.theory.theorems import StepSizes, TheoryInputs
-from lessbits.tuning.stepsizes import predict_step_sizes
 
 PROMISES = [
     ("ring", "broadcast", True, "dither:12"),
@@ -34,7 +34,7 @@ PROMISES = [
 def test_runs_need_about_the_iterations_that_the_model_promises(network, messages, corrected, quantizer):
     problem, network = Consensus.random(36, 100), make_network(network, 36, seed=1)
     quantizer = make_quantizer(quantizer, 100)
-    promise = predict_step_sizes(problem, network, quantizer, messages=messages, corrected=corrected)
+    promise = prediction_for(problem, network, quantizer, messages=messages, corrected=corrected)
     method = PrimalDual.make(quantizer, *promise.sizes, messages=messages, corrected=corrected)
     trace = simulate(problem, network, method, iterations=5000, until=1e-9, record_every=1)
     expected = promise.iterations(trace["error"][0] / 1e-9)
@@ -104,7 +104,9 @@ QUICK = [TABLE[number] for number in (0, 6, 18, 19, 22)]
 @pytest.mark.parametrize(("network", "problem", "quantizer", "messages", "corrected"), slow_but(QUICK, TABLE))
 def test_practical_step_sizes_converge_on_the_whole_table(network, problem, quantizer, messages, corrected):
     problem, network = PROBLEMS[problem](), make_network(network, 12, seed=1)
-    method = primal_dual(problem, network, quantizer, "B", messages, corrected=corrected, stepsizes="practical")
+    method = primal_dual(
+        problem, network, quantizer, option="B", messages=messages, corrected=corrected, stepsizes="practical"
+    )
     assert simulate(problem, network, method, iterations=20_000, until=1e-10, record_every=10).converged
 
 

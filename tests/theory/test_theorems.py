@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from requests_for import inputs_for
 from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, make_network, make_quantizer, primal_dual, simulate, theory
-from lessbits.tuning.stepsizes import theory_inputs
 
 SETTING = theory.TheoryInputs(
     smoothness=3.0, convexity=0.5, lambda_max=2.0, lambda_min=0.1, max_weight=0.25, omega=4.0, samples=40.0, noise=2.0
@@ -71,14 +71,14 @@ def test_lyapunov_weights():
 def test_free_compression_on_the_papers_networks(network):
     """The paper: ω = O(n) on the star, O(1) on the ring, and at most κρ."""
     nodes = 100
-    inputs = theory_inputs(Consensus.random(nodes, 10), make_network(network, nodes), make_quantizer("exact", 10))
+    inputs = inputs_for(Consensus.random(nodes, 10), make_network(network, nodes), make_quantizer("exact", 10))
     expected = {"star": 100.0, "ring": 4.0, "complete": 1.0}[network]  # ρ/ρ_∞ = λ_max / max w; complete: κρ = 1
     assert theory.free_omega(inputs) == pytest.approx(expected)
 
 
 def test_broadcast_messages_have_their_own_noise_weight():
     problem, network = Consensus.random(10, 10), make_network("star", 10)
-    inputs = theory_inputs(problem, network, make_quantizer("rand-5", 10), messages="broadcast")
+    inputs = inputs_for(problem, network, make_quantizer("rand-5", 10), messages="broadcast")
     assert inputs.max_weight == network.lambda_max / 2
 
 
@@ -90,7 +90,7 @@ def test_the_noise_of_edge_messages_is_bounded_by_the_weighted_degree(network):
     """
     network = make_network(network, 12, seed=1)
     problem = Consensus.random(12, 10)
-    inputs = theory_inputs(problem, network, make_quantizer("rand-5", 10), messages="edge")
+    inputs = inputs_for(problem, network, make_quantizer("rand-5", 10), messages="edge")
     pseudo_inverse, sizes = network.pseudo_inverse(), np.random.default_rng(0).exponential(size=(50, 12))
     sizes = np.concatenate([sizes, np.eye(12)])  # one node alone too: the hub of a star reaches the bound
     total = np.zeros(len(sizes))
@@ -108,7 +108,7 @@ def test_the_noise_of_edge_messages_is_bounded_by_the_weighted_degree(network):
 def test_the_corrected_method_converges_with_proven_step_sizes(messages):
     problem, network = LeastSquares.random(10, 12, condition=5.0), make_network("star", 10)
     method = primal_dual(problem, network, "dit-4", messages=messages, corrected=True)
-    inputs = theory_inputs(problem, network, method.quantizer)
+    inputs = inputs_for(problem, network, method.quantizer)
     assert (method.theta, method.eta, method.alpha) == tuple(theory.corrected_step_sizes(inputs))
     assert simulate(problem, network, method, iterations=20_000, until=1e-12, record_every=10).converged
 

@@ -8,7 +8,8 @@ from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, Settings, make_network, simulate
 from lessbits.config.advise import advise
-from lessbits.tuning.estimates import Choice, dithers, estimate_bits, gossip_choices, message_bits
+from lessbits.quantizers.choices import dithers
+from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, message_bits, predictable_choices
 from lessbits.tuning.fewest_bits import FewestBits
 
 PROBLEM, RING = Consensus.random(20, 100), make_network("ring", 20)
@@ -34,19 +35,24 @@ def test_dithering_is_subtractive_where_that_errs_less():
     assert names[-1] == "subtractive:20"
 
 
+def gossip(**kept):
+    return predictable_choices("primal-dual", 100, Constraints(**kept))
+
+
 def test_what_is_given_is_kept():
-    assert {choice.quantizer for choice in gossip_choices(100, quantizer="dit-3")} == {"dit-3"}
-    assert {choice.messages for choice in gossip_choices(100, messages="edge")} == {"edge"}
+    assert {choice.quantizer for choice in gossip(quantizer="dit-3")} == {"dit-3"}
+    assert {choice.messages for choice in gossip(messages="edge")} == {"edge"}
     with pytest.raises(InputError, match="biased"):
-        estimate_bits(PROBLEM, RING, 1e6, gossip_choices(100, quantizer="top-3"))
+        estimate_bits(PROBLEM, RING, 1e6, gossip(quantizer="top-3"))
 
 
 @pytest.mark.slow
 def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
-    monkeypatch.setattr("lessbits.tuning.estimates.SPACINGS", (2.0, 1.0))
+    monkeypatch.setattr("lessbits.quantizers.choices.SPACINGS", (2.0, 1.0))
     fewer_steps = {"AROUND": (-1, 0, 1), "FAR": (-5, 0, 5)}
-    for name, fewer in {"FINENESSES": (3, 10), "PASSES": 1, "RUN": 1, "REFINED": 1, **fewer_steps}.items():
+    for name, fewer in {"PASSES": 1, "RUN": 1, "REFINED": 1, **fewer_steps}.items():
         monkeypatch.setattr(f"lessbits.tuning.fewest_bits.{name}", fewer)
+    monkeypatch.setattr("lessbits.methods.tree.FINENESSES", (3, 10))
     problem, network = LeastSquares.random(6, 12, condition=40.0), make_network("ring", 6)
     search = FewestBits(problem, network, 1e-6, iterations=3000)
     tried = search.search()
@@ -69,9 +75,9 @@ def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
 @pytest.mark.parametrize(("condition", "methods"), [(5.0, []), (500.0, ["accelerated"])])
 def test_ill_conditioned_problems_are_offered_acceleration(condition, methods, monkeypatch):
     tried = []
-    monkeypatch.setattr(FewestBits, "_gossip", lambda *_: None)
-    monkeypatch.setattr(FewestBits, "_tree", lambda search, _: search.run(Choice("tree", "grid:1")))
-    monkeypatch.setattr(FewestBits, "_other", lambda _, method, quantizer: tried.append(method))
+    monkeypatch.setattr(FewestBits, "_predicted", lambda *_: None)
+    monkeypatch.setattr(FewestBits, "_guarded", lambda search, *_: search.run(Choice("tree", "grid:1")))
+    monkeypatch.setattr(FewestBits, "_other", lambda _, kind, quantizer: tried.append(kind.name))
     FewestBits(LeastSquares.random(6, 12, condition=condition), make_network("ring", 6), 1e-6).search()
     assert tried == methods
 
@@ -170,15 +176,15 @@ def test_what_was_asked_of_advice_is_in_its_command(flags, monkeypatch, capsys):
 
 
 def test_tuning_keeps_what_is_given_and_leaves_out_methods_that_cannot(monkeypatch):
-    monkeypatch.setattr("lessbits.tuning.estimates.SPACINGS", (2.0, 1.0))
+    monkeypatch.setattr("lessbits.quantizers.choices.SPACINGS", (2.0, 1.0))
     for name, fewer in (("PASSES", 1), ("RUN", 1), ("REFINED", 1), ("AROUND", (-1, 0, 1))):
         monkeypatch.setattr(f"lessbits.tuning.fewest_bits.{name}", fewer)
     problem, network = Consensus.random(5, 40), make_network("ring", 5)
-    tried = FewestBits(problem, network, 1e-3, iterations=1000).search(quantizer="dit-2")  # too noisy for tree
+    tried = FewestBits(problem, network, 1e-3, iterations=1000).search(kept=Constraints("dit-2"))  # too noisy for tree
     assert {each.choice.method for each in tried} == {"primal-dual"}
-    tried = FewestBits(problem, network, 1e-3, iterations=1000).search(quantizer="grid:5")  # biased
+    tried = FewestBits(problem, network, 1e-3, iterations=1000).search(kept=Constraints("grid:5"))  # biased
     assert {each.choice.method for each in tried} == {"tree"}
     with pytest.raises(InputError, match="noise is larger"):
-        FewestBits(problem, network, 1e-3).search(("tree",), quantizer="dit-2")
+        FewestBits(problem, network, 1e-3).search(("tree",), Constraints("dit-2"))
     search = FewestBits(problem, network, 1e-3, iterations=1000, option="D")
-    assert {each.choice.option for each in search.search(("tree",), quantizer="grid:30")} == {"D"}
+    assert {each.choice.option for each in search.search(("tree",), Constraints("grid:30"))} == {"D"}

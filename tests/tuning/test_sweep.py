@@ -9,7 +9,7 @@ from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, make_method, make_network, primal_dual, simulate
 from lessbits.engines.simulate import sweep as engine
-from lessbits.engines.simulate.sweep import Budget, sweep
+from lessbits.engines.simulate.sweep import Budget, SweepOptions, sweep
 
 NODES, DIM = 6, 5
 STAR = make_network("star", NODES)
@@ -32,7 +32,7 @@ def setting(name):
 
 def run(name, budget, **options):
     problem, method, configurations = setting(name)
-    return sweep(problem, STAR, method, configurations, budget, **options)
+    return sweep(problem, STAR, method, configurations, budget, SweepOptions(**options))
 
 
 def alone(name, sizes, budget, seed=0, every=1):
@@ -70,7 +70,7 @@ def same(outcome, expected):
 def test_encoded_bits_are_those_of_a_run():
     problem = LeastSquares.random(NODES, 20, condition=3.0)
     method = primal_dual(problem, STAR, "dit-3", theta=0.2, eta=0.5)
-    (outcome,) = sweep(problem, STAR, method, [{"theta": 0.3}], Budget(5000, until=1e-6), encoded=True)
+    (outcome,) = sweep(problem, STAR, method, [{"theta": 0.3}], Budget(5000, until=1e-6), SweepOptions(encoded=True))
     trace = simulate(problem, STAR, replace(method, theta=0.3), iterations=5000, until=1e-6, record_every=1)
     assert outcome.iterations == pytest.approx(trace["iteration"][-1], abs=10)
     per_iteration = outcome.wire_bits_per_link / outcome.iterations
@@ -146,7 +146,7 @@ def test_lanes_move_together_when_half_have_left_and_those_that_fill_up_count_fo
 
 def test_a_run_given_twice_is_two_runs():
     problem, method, _ = setting("B")
-    first, second = sweep(problem, STAR, method, [{"theta": 0.6}] * 2, Budget(900, until=1e-6), width=1)
+    first, second = sweep(problem, STAR, method, [{"theta": 0.6}] * 2, Budget(900, until=1e-6), SweepOptions(width=1))
     assert first == second
     assert first.bits_per_link == first.iterations * 94  # two messages of 5 × 3 + 32 bits
 

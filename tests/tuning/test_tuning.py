@@ -154,14 +154,14 @@ def test_several_seeds_are_averaged(margin):
 def test_a_candidate_that_diverges_with_one_seed_has_diverged(monkeypatch):
     original = search.sweep
 
-    def unlucky(*arguments, **options):
-        *before, add, width = arguments
+    def unlucky(*arguments):
+        *before, options = arguments
 
         def with_a_mishap(outcome):
             mishap = outcome.seed == 1 and outcome.sizes["theta"] == 1.6
-            add(replace(outcome, reached=False, diverged=True, value=np.nan) if mishap else outcome)
+            options.finished(replace(outcome, reached=False, diverged=True, value=np.nan) if mishap else outcome)
 
-        return original(*before, with_a_mishap, width, **options)
+        return original(*before, replace(options, finished=with_a_mishap))
 
     monkeypatch.setattr(search, "sweep", unlucky)
     found = find([1.4, 1.6, 1.8], seeds=(0, 1, 2), grow=False)

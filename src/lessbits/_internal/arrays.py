@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from lessbits._internal.wording import write_whole
+from lessbits._internal.files import write_whole
 from lessbits.errors import InputError
 
 Made = TypeVar("Made")

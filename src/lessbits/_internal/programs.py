@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from lessbits._internal.cache import cache_folder
+
 MOST_BYTES = 2**30  # of all programs
 SHORTEST = 0.05  # seconds of compiling below which keeping a program does not pay
 SELDOM = 16  # calls to which one looks at the maps, which takes up to 30 ms
@@ -26,16 +28,15 @@ _calls = itertools.count()
 FORGOTTEN = 86_400  # seconds after which a folder of another machine's process is one that was killed
 
 
-def cache_folder() -> Path:
+def programs_folder() -> Path:
     """Return the folder for programs of this machine: a program for other processors may not run here."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         facts = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
         kind = "".join(line for line in facts.splitlines() if line.startswith(("model name", "flags", "Features")))
     except OSError:
         kind = platform.processor()
     mark = hashlib.sha256(f"{platform.machine()} {kind}".encode()).hexdigest()[:12]
-    return home / "lessbits" / f"compiled-{mark}"
+    return cache_folder() / f"compiled-{mark}"
 
 
 def keep_compiled() -> None:
@@ -44,7 +45,7 @@ def keep_compiled() -> None:
         return
     import jax
 
-    folder = cache_folder()
+    folder = programs_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _prune(folder)

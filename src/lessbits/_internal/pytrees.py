@@ -18,10 +18,10 @@ def pytree(cls: type[Class]) -> type[Class]:
 
     Fields made with `static()` are part of the program instead: a new value compiles a new one.
 
-    Not by `jax.tree_util.register_dataclass`: up to jax 0.10 at least, the structures of two classes registered so
-    compare equal if their fields do, and a compiled program of one was seen to be run for the other.
+    This does not use `jax.tree_util.register_dataclass`: at least up to jax 0.10, the structures of two classes with
+    equal fields then compare equal, and JAX ran a compiled program of one class for the other.
     """
-    # A repr that a base class has written stays.
+    # Keep a repr that a base class defines.
     made: Any = dataclass(frozen=True, eq=False, repr=cls.__repr__ is object.__repr__)(cls)
     traced = [entry.name for entry in fields(made) if not entry.metadata.get("static")]
     fixed = [entry.name for entry in fields(made) if entry.metadata.get("static")]
@@ -38,17 +38,17 @@ def pytree(cls: type[Class]) -> type[Class]:
 
 
 def static(**options: Any) -> Any:
-    """Declare a field that shapes the program."""
+    """Declare a field that is part of the compiled program."""
     return field(metadata={"static": True}, **options)
 
 
 def traced(tree: Any) -> bool:
-    """Tell whether JAX is tracing through `tree`, so that its numbers are not known."""
+    """Tell whether JAX is tracing `tree`, so that its values are not known."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def short(value: Any) -> str:
-    """Return a number in a few digits, and of an array only its shape.
+    """Return a number with a few digits, or the shape of an array.
 
     >>> short(np.float64(0.123456789)), short(np.zeros((2, 3)))
     ('0.12346', 'array of shape (2, 3)')
@@ -57,7 +57,7 @@ def short(value: Any) -> str:
 
 
 def put(values: Any, dtype: Any) -> jax.Array:
-    """Make an array for JAX, converted by NumPy: JAX itself would compile a program to convert, one for each shape."""
+    """Make a JAX array, converted by NumPy: JAX would compile a program for each conversion and shape."""
     return jax.device_put(np.array(values, dtype))
 
 
@@ -67,15 +67,15 @@ def take_rows(tree: Any, rows: Any) -> Any:
 
 
 def on_cpu() -> bool:
-    """Tell whether programs are for a CPU; a GPU, for which each loop takes time to begin, wants some other ones."""
+    """Tell whether programs run on a CPU. Some are written in another way for GPUs, where starting a loop is slow."""
     return jax.default_backend() == "cpu"
 
 
 def computed_once(tree: Any, always: jax.Array) -> Any:
-    """Return the same arrays, and have the compiler compute them before anything that reads them.
+    """Return the same arrays, and keep the compiler from computing them again in each place that reads them.
 
-    XLA would quantize anew for each place that uses the levels, five of them in a broadcast iteration. On a CPU it sees
-    through an `optimization_barrier`, but not into a condition that it cannot know to be `always` true.
+    XLA would otherwise repeat the quantization for every use of the levels, five of them in a broadcast iteration. On a
+    CPU an `optimization_barrier` does not prevent that, but a condition does; `always` is true, which XLA cannot know.
     """
     if not on_cpu():
         return lax.optimization_barrier(tree)

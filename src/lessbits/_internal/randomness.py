@@ -1,9 +1,9 @@
 """Random numbers as a pure function of (seed, iteration, node or link, stream, coordinate).
 
-A counter goes through a 32-bit finalizer of two multiplications that is keyed with two words for each row. Nothing is
-carried from one iteration to the next, so 1 rank and 16 draw the same numbers, a receiver can rebuild what a sender
-drew, and a sweep over step sizes shares its coin flips. XLA fuses it into the loop that uses it; `jax.random` there is
-four times slower.
+A counter goes through a 32-bit finalizer of two multiplications that is keyed with two words for each row. There is no
+state between iterations: 1 rank and 16 ranks draw the same numbers, a receiver can repeat what a sender drew, and all
+runs of a sweep over step sizes draw the same. XLA fuses this into the loop that uses it; `jax.random` is four times
+slower there.
 """
 
 from enum import IntEnum
@@ -23,7 +23,7 @@ SECOND_MULTIPLIER = 0x846CA68B
 
 
 class Purpose(IntEnum):
-    """What a number is drawn for; two streams of one node or link are independent."""
+    """What a number is drawn for. Streams of one node or link for different purposes are independent."""
 
     DUAL = 1
     MEMORY = 2
@@ -33,7 +33,7 @@ class Purpose(IntEnum):
 
 
 class Step(NamedTuple):
-    """Where a run is: its seed (two words of 32 bits) and the iteration number."""
+    """The seed of a run (two words of 32 bits) and the iteration number."""
 
     seed: jax.Array
     iteration: jax.Array
@@ -51,7 +51,7 @@ def _word(value: int) -> jax.Array:
 
 
 def _mix(value: jax.Array, key: jax.Array | int = 0) -> jax.Array:
-    """Scramble 32 bits; a second key enters between the multiplications, so that rows are told apart by 64 bits."""
+    """Scramble 32 bits. A second key enters between the multiplications, so that rows differ in 64 bits."""
     value = (value ^ (value >> 16)) * _word(FIRST_MULTIPLIER) ^ key
     value = (value ^ (value >> 15)) * _word(SECOND_MULTIPLIER)
     return value ^ (value >> 16)
@@ -62,11 +62,11 @@ class Draws(NamedTuple):
 
     low: jax.Array  # uint32 [rows]
     high: jax.Array  # uint32 [rows]
-    iteration: jax.Array | int = 0  # its number, which both ends of a link know too
+    iteration: jax.Array | int = 0  # its number, which both ends of a link know
 
     def bits(self, count: int) -> jax.Array:
         """Return 32 random bits for each row and coordinate, [rows, count]."""
-        counter = lax.iota(jnp.uint32, count) * _word(GOLDEN)
+        counter = lax.broadcast_to_rank(lax.iota(jnp.uint32, count) * _word(GOLDEN), self.low.ndim + 1)
         return _mix(counter + self.low[..., None], self.high[..., None])
 
     def uniform(self, count: int, dtype: jnp.dtype) -> jax.Array:
@@ -74,12 +74,12 @@ class Draws(NamedTuple):
 
         Signed integers convert to floating point in one instruction, unsigned ones do not.
         """
-        word_bits = 32 if dtype == jnp.float64 else 23  # every value, 1 - 2^-(bits+1) too, is exact in its type
+        word_bits = 32 if dtype == jnp.float64 else 23  # all values, up to 1 - 2^-(bits+1), are exact
         signed = lax.bitcast_convert_type(self.bits(count), jnp.int32) >> (32 - word_bits)
         return signed.astype(dtype) * 2.0**-word_bits + (0.5 + 2.0 ** -(word_bits + 1))
 
     def integers(self, count: int, bound: jax.Array) -> jax.Array:
-        """Return integers 0 … bound - 1 for each row, [rows, count]; `bound` is one for all or one a row."""
+        """Return integers 0 … bound - 1 for each row, [rows, count]; `bound` is one for all or one per row."""
         bound = jnp.asarray(bound, jnp.uint32)
         return (self.bits(count) % (bound[..., None] if bound.ndim else bound)).astype(jnp.int32)
 
@@ -94,11 +94,11 @@ def draws(step: Step, ids: jax.Array, stream: Purpose) -> Draws:
     base = _mix(step.seed[..., 0] + _word(int(stream) * GOLDEN & 0xFFFFFFFF), step.seed[..., 1])
     base = _mix(base + step.iteration.astype(jnp.uint32) * _word(GOLDEN), step.seed[..., 1])
     low = _mix(base + ids.astype(jnp.uint32) * _word(GOLDEN), base)
-    # Not made from `low`: two iterations of one row then never share both words.
+    # Not derived from `low`, so that two iterations of one row never have both words in common.
     high = _mix(base ^ _word(FIRST_MULTIPLIER), ids.astype(jnp.uint32))
     return Draws(low, high, step.iteration)
 
 
 def message_draws(step: Step, ids: jax.Array, per_link: bool) -> Draws:
-    """Return the random numbers of messages: of links where each gets its own, else of the nodes that send."""
+    """Return the random numbers of messages: per link if each link has its own message, else per sending node."""
     return draws(step, ids, Purpose.DUAL if per_link else Purpose.MEMORY)

@@ -1,10 +1,10 @@
-"""Sums in one fixed order.
+"""Sums with a fixed order of addition.
 
-XLA may order `sum(-1)` differently for 25 rows than for 100, and then a run on four ranks differs from a run on one in
-the last bit. A pairwise tree written out depends on nothing but the number of terms, and rounds less.
+XLA may order `sum(-1)` differently for 25 rows than for 100. Then a run on four ranks differs from a run on one in the
+last bit. The order of an explicit pairwise tree depends on the number of terms only, and its rounding error is smaller.
 
-Elsewhere than on a CPU each level of a tree is a launch, so there the compiler may choose the order: the same program
-gives the same bits there too, other numbers of rows perhaps others.
+On a GPU each level of a tree is a kernel launch, so there the compiler may choose the order. The same program still
+gives the same bits, but another number of rows may give others.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,13 +29,13 @@ def add_pairwise(terms: Sequence[Any]) -> Any:
 
 
 def sum_pairwise(array: jax.Array, axis: int = -1) -> jax.Array:
-    """Sum over one axis: the second half onto the first, until one slice is left."""
+    """Sum over one axis: add the second half to the first until one slice is left."""
     if array.shape[axis] == 0 or not on_cpu():
         return jnp.sum(array, axis=axis)
     while (length := array.shape[axis]) > 1:
         half = length // 2
         first, second, odd = jnp.split(array, [half, 2 * half], axis=axis)
-        # An odd last term waits for the next level.
+        # An odd last term is added at the next level.
         array = first + second if length % 2 == 0 else jnp.concatenate([first + second, odd], axis=axis)
     return jnp.squeeze(array, axis=axis)
 
@@ -46,16 +46,20 @@ def squared_norms(vectors: jax.Array) -> jax.Array:
 
 
 def squared_distances(vectors: jax.Array, point: jax.Array) -> jax.Array:
-    """Squared distance of each row from a point, or from the same row of others; no difference is written down."""
-    return _squares(lambda start, end: vectors[..., start:end] - point[..., start:end], vectors.shape[-1])
+    """Squared distance of each row from a point, or from the same row of others, without storing differences."""
+
+    def part(start: int, end: int) -> jax.Array:
+        return vectors[..., start:end] - lax.broadcast_to_rank(point[..., start:end], vectors.ndim)
+
+    return _squares(part, vectors.shape[-1])
 
 
 def _squares(part: Callable[[int, int], jax.Array], length: int) -> jax.Array:
-    """Sum the squares of coordinates, which `part` returns from one to before another."""
+    """Sum the squares of coordinates; `part(start, end)` returns a range of them."""
     if not on_cpu():
         return jnp.sum(part(0, length) ** 2, axis=-1)
     fold = length // FOLDED
-    # Eight parts of a row are added up in one sweep. A tree from the start has XLA write down all squares first.
+    # Eight parts of a row are added in one loop. With a tree from the start XLA would store all squares first.
     parts = [part(number * fold, (number + 1) * fold) for number in range(FOLDED if fold else 0)]
     sums = [add_pairwise([separate(each * each) for each in parts])] if parts else []
     rest = part(FOLDED * fold, length)
@@ -66,8 +70,8 @@ def _squares(part: Callable[[int, int], jax.Array], length: int) -> jax.Array:
 def separate(products: jax.Array) -> jax.Array:
     """Clear the last bit of products, so that a sum of them is rounded in one way only.
 
-    A compiler may turn a·a + b·b into fma(a, a, b·b), or into fma(b, b, a·a), and was seen to choose by the number of
-    rows. It cannot reach through an operation on the bits; an `optimization_barrier` does not stop it.
+    A compiler may turn a·a + b·b into fma(a, a, b·b) or into fma(b, b, a·a), and the choice can depend on the number of
+    rows. An operation on the bits prevents both; an `optimization_barrier` does not.
     """
     word = jnp.dtype(f"int{8 * products.dtype.itemsize}")
     return lax.bitcast_convert_type(lax.bitcast_convert_type(products, word) & ~1, products.dtype)
@@ -75,23 +79,23 @@ def separate(products: jax.Array) -> jax.Array:
 
 @separate.defjvp
 def _separate_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """The derivative is that of the products themselves; an operation on bits has none."""
+    """Use the derivative of the products: operations on bits have none."""
     return separate(*primals), tangents[0]
 
 
 class Sum(NamedTuple):
-    """A sum and what rounding took from it, so that the two together are as good as twice the digits."""
+    """A sum and its rounding error, which together have about twice the digits."""
 
     value: jax.Array
     lost: jax.Array
 
     @classmethod
     def of(cls, value: jax.Array) -> "Sum":
-        """A number, exactly."""
+        """Return an exact value: its rounding error is zero."""
         return cls(value, jnp.zeros_like(value))
 
     def __add__(self, other: "Sum") -> "Sum":  # type: ignore[override]
-        """Add, and keep what is lost (Knuth's two-sum, and a fast one to bring the parts in order)."""
+        """Add, and keep the rounding error (Knuth's two-sum, then a fast two-sum to normalize)."""
         rough = self.value + other.value
         kept = rough - self.value
         lost = (self.value - (rough - kept)) + (other.value - kept) + (self.lost + other.lost)
@@ -103,7 +107,7 @@ Summable = TypeVar("Summable", jax.Array, Sum)
 
 
 def add_slices(stacked: Summable) -> Summable:
-    """Add up along the first axis, the second half onto the first until one slice is left."""
+    """Sum along the first axis: add the second half to the first until one slice is left."""
     if not on_cpu():
         return add_up(stacked)
     while (length := jax.tree.leaves(stacked)[0].shape[0]) > 1:
@@ -112,12 +116,12 @@ def add_slices(stacked: Summable) -> Summable:
         second = jax.tree.map(lambda array: array[half : 2 * half], stacked)  # noqa: B023
         odd = jax.tree.map(lambda array: array[2 * half :], stacked)  # noqa: B023
         added = first + second
-        # An odd last slice waits for the next level.
+        # An odd last slice is added at the next level.
         stacked = added if length % 2 == 0 else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), added, odd)
     return jax.tree.map(lambda array: array[0], stacked)
 
 
 def add_up(stacked: Summable) -> Summable:
-    """Add up along the first axis in an order that the compiler chooses."""
+    """Sum along the first axis in an order that the compiler chooses."""
     zero = jax.tree.map(lambda array: jnp.zeros((), array.dtype), stacked)
     return lax.reduce(stacked, zero, lambda left, right: left + right, [0])

@@ -1,11 +1,12 @@
-"""The command `lessbits data`: which data sets there are, fetching one, and what is in it."""
+"""The command `lessbits data`, with its subcommands `list`, `get` and `info`."""
 
 from typing import Annotated, Any
 
 import typer
 
-from lessbits.cli.flags import Json, examples, show
-from lessbits.cli.help import completion
+from lessbits.cli.flags import Json
+from lessbits.cli.help import complete_setting, examples
+from lessbits.cli.output import write_result
 
 app = typer.Typer()
 
@@ -14,21 +15,21 @@ Name = Annotated[
     typer.Argument(
         help="A name that lessbits data list shows, or a libsvm file.",
         metavar="NAME",
-        autocompletion=completion("data"),
+        autocompletion=complete_setting("data"),
     ),
 ]
 
 
 @app.callback(invoke_without_command=True)
 def _root(context: typer.Context) -> None:
-    """List data sets that can be had by name, fetch one, or say what is in one."""
+    """List the data sets that are available by name, download one, or describe one."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
 @app.command("list")
 def list_sets(json_file: Json = None) -> None:
-    """List the data sets that have names, and where each comes from."""
+    """List the data sets that are available by name, and where each comes from."""
     from lessbits.datasets.download import BUILT_IN, CATALOGUE, find_in_folders
 
     rows: list[dict[str, Any]] = [{"name": name, "source": "comes with scikit-learn"} for name in BUILT_IN]
@@ -37,23 +38,23 @@ def list_sets(json_file: Json = None) -> None:
         source = "downloaded when it is first used" if found is None else f"here: {found}"
         rows.append({"name": entry.name, "source": source, "samples": entry.samples, "features": entry.features})
 
-    def words() -> None:
+    def print_list() -> None:
         for row in rows:
             size = f"{row['samples']:>7,} samples, {row['features']:>4,} features, " if "samples" in row else ""
             print(f"{row['name']:<14} {size}{row['source']}")
-        print("\nAny libsvm file can be given by its path too, plain or .xz, .bz2, .gz.")
+        print("\nA libsvm file can be given by its path, plain or compressed (.xz, .bz2, .gz).")
 
-    show({"data": rows}, json_file, words)
+    write_result({"data": rows}, json_file, print_list)
 
 
 @app.command(epilog=examples("lessbits data get w8a"))
 def get(name: Name) -> None:
-    """Fetch a data set into the user's cache folder, checked, unless it is there; print where it is."""
+    """Download a data set to the cache folder, unless it is there; verify its checksum, and print its path."""
     from lessbits.datasets.download import BUILT_IN, CATALOGUE, download_samples, find_in_folders
     from lessbits.errors import check_name
 
     if name in BUILT_IN:
-        print(f"{name} comes with scikit-learn: nothing is to be fetched")
+        print(f"{name} comes with scikit-learn: there is nothing to download")
         return
     found = find_in_folders(name)
     if found is None:
@@ -64,34 +65,44 @@ def get(name: Name) -> None:
 
 @app.command(epilog=examples("lessbits data info breast-cancer", "lessbits data info mine.libsvm.xz --json -"))
 def info(name: Name, json_file: Json = None) -> None:
-    """Say what is in a data set: samples, features, labels, and how dense it is."""
+    """Describe a data set: samples, features, labels, and the share of nonzero values."""
+    facts = _describe(name)
+    write_result(facts, json_file, lambda: _print_description(facts, name))
+
+
+def _describe(name: str) -> dict[str, Any]:
     import numpy as np
 
     from lessbits.datasets.samples import load_samples
 
     samples = load_samples(name)
+    features: Any = samples.features
+    is_dense = isinstance(features, np.ndarray)
+    nonzero = np.count_nonzero(features) if is_dense else features.nnz
     values, counts = np.unique(samples.labels, return_counts=True)
-    filled = np.count_nonzero(samples.features) if isinstance(samples.features, np.ndarray) else samples.features.nnz
-    classes = len(values) <= max(20, samples.count // 50) and bool((values == np.rint(values)).all())
-    facts: dict[str, Any] = {
+    # Few whole numbers are classes; anything else is a quantity.
+    has_classes = len(values) <= max(20, samples.count // 50) and bool((values == np.rint(values)).all())
+    classes = {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)}
+    return {
         "name": samples.name,
         "samples": samples.count,
         "features": samples.dim,
-        "stored": "dense" if isinstance(samples.features, np.ndarray) else "sparse",
-        "nonzero": filled / (samples.count * samples.dim),
-        "labels": {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)} if classes else None,
+        "stored": "dense" if is_dense else "sparse",
+        "nonzero": nonzero / (samples.count * samples.dim),
+        "labels": classes if has_classes else None,
         "label_range": [float(values[0]), float(values[-1])],
     }
 
-    def words() -> None:
-        print(f"{samples.name}: {samples.count:,} samples, {samples.dim:,} features, {facts['stored']}")
-        print(f"nonzero   {facts['nonzero']:.1%}")
-        if classes:
-            print("classes   " + ", ".join(f"{label}: {count:,}" for label, count in facts["labels"].items()))
-            problem = "logistic" if len(values) == 2 else "softmax"
-        else:
-            print(f"labels    numbers from {values[0]:g} to {values[-1]:g}")
-            problem = "least-squares"
-        print(f"use it    lessbits run --problem {problem} --data {name} --normalize --stepsizes practical")
 
-    show(facts, json_file, words)
+def _print_description(facts: dict[str, Any], name: str) -> None:
+    print(f"{facts['name']}: {facts['samples']:,} samples, {facts['features']:,} features, {facts['stored']}")
+    print(f"nonzero   {facts['nonzero']:.1%}")
+    classes = facts["labels"]
+    if classes is None:
+        lowest, highest = facts["label_range"]
+        print(f"labels    numbers from {lowest:g} to {highest:g}")
+        problem = "least-squares"
+    else:
+        print("classes   " + ", ".join(f"{label}: {count:,}" for label, count in classes.items()))
+        problem = "logistic" if len(classes) == 2 else "softmax"
+    print(f"use it    lessbits run --problem {problem} --data {name} --normalize --stepsizes practical")

@@ -1,28 +1,27 @@
-"""How the command line helps: paragraphs that wrap, flags without a type, and names that a shell can complete."""
+"""Texts of the help, and the names that a shell completes."""
 
 import inspect
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
-ENDING = "\n\n".join(
+from lessbits.methods.registry import BUILT_IN
+
+EPILOG = "\n\n".join(
     (
-        "Start with lessbits demo, and go on with lessbits compare --help and lessbits run --help.",
-        "Exit status: 0 if all went well; 1 if a run diverged, or no run of compare or tune reached "
-        "the target; 2 for a mistake in what was asked, said in one line; 130 if interrupted; 141 if the reader of "
-        "its output went away.",
-        "Files: results go where --out, --save, --json and the like say, or to the defaults that the help of a "
-        "command names, under the current folder. Besides these only the cache folder "
-        "~/.cache/lessbits ($XDG_CACHE_HOME/lessbits) is written: downloaded data, and compiled programs, which "
-        "may be removed at any time. (For pictures Matplotlib keeps a list of fonts beside it.)",
-        "Environment: LESSBITS_DATA, a folder to look for data sets in first; LESSBITS_COMPILED=off, to keep no "
+        "Start with lessbits demo, then see lessbits compare --help and lessbits run --help.",
+        "Exit status: 0 for success; 1 if a run diverged, or no run of compare or tune reached the target; 2 for a "
+        "mistake in the command, explained in one line; 130 if interrupted; 141 if the reader of the output closed it.",
+        "Files: results go where --out, --save, --json and similar flags say, or to the defaults that the help of a "
+        "command names, in the current folder. Downloaded data and compiled programs go to the cache folder "
+        "~/.cache/lessbits ($XDG_CACHE_HOME/lessbits), which may be removed at any time. (For pictures, Matplotlib "
+        "keeps a list of fonts next to it.) Nothing else is written.",
+        "Environment: LESSBITS_DATA, a folder that is searched for data sets first; LESSBITS_COMPILED=off, to keep no "
         "compiled programs; NO_COLOR, for plain text.",
-        "Completion of commands, flags and names in your shell: lessbits --install-completion.",
+        "To complete commands, flags and names in your shell: lessbits --install-completion.",
     )
 )
 
-# Written out, so that a shell need not wait for JAX; a test holds them to what there is.
+# Written out here, because the modules that define them load JAX, which is too slow for completion. A test compares.
 COMPLETIONS: dict[str, tuple[str, ...]] = {
     "problem": ("consensus", "least-squares", "logistic", "softmax"),
     "data": ("breast-cancer", "diabetes", "digits", "iris", "wine", "w1a", "w8a", "a9a", "mushrooms"),
@@ -40,24 +39,7 @@ COMPLETIONS: dict[str, tuple[str, ...]] = {
         "barbell",
     ),
     "weights": ("metropolis", "unit", "max-degree", "given"),
-    "method": (
-        "primal-dual",
-        "tree",
-        "accelerated",
-        "dgd",
-        "qdgd",
-        "choco",
-        "extra",
-        "gradient-tracking",
-        "gradient-tracking-atc",
-        "nids",
-        "lead",
-        "gt-svrg",
-        "diana",
-        "vr-diana",
-        "ssda",
-        "msda",
-    ),
+    "method": tuple(BUILT_IN),
     "option": ("A", "B", "C", "D"),
     "messages": ("independent", "broadcast", "edge"),
     "quantizer": (
@@ -82,55 +64,45 @@ COMPLETIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-OTHERS = {
-    "reproduction": ("fig1", "fig2", "fig3", "table3", "table4", "table5", "rates", "all"),
-    "format": ("html", "png", "svg", "pdf", "md"),
-    "aim": ("iterations", "bits", "value"),
-}
+def complete_from(names: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return a completion callback for typer that offers these names."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-def completion(setting: str) -> Callable[[str], list[str]] | None:
-    """Return what completes a setting's value; None where any number or file may stand."""
-    names = COMPLETIONS.get(setting) or OTHERS.get(setting)
-    return None if names is None else lambda incomplete: [name for name in names if name.startswith(incomplete)]
+def complete_setting(setting: str) -> Callable[[str], list[str]] | None:
+    """Return a completion callback for a setting; None for settings that hold numbers or files."""
+    return complete_from(COMPLETIONS[setting]) if setting in COMPLETIONS else None
 
 
-@contextmanager
-def working(text: str, shown: bool = True) -> Iterator[None]:
-    """Show on a terminal that something is being done which takes seconds."""
-    if not (shown and sys.stderr.isatty()):
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"{text} …"):
-        yield
+def examples(*lines: str) -> str:
+    """Return the epilog of a command's help: one paragraph per example, so that lines are not joined."""
+    return "\n\n".join(["Examples:", *lines])
 
 
-def paragraphs(text: str | None) -> str:
-    """Join the lines of each paragraph, so that a terminal of any width can wrap them.
+def join_lines(text: str | None) -> str:
+    r"""Join the lines of each paragraph, so that a terminal of any width can wrap them.
 
-    >>> paragraphs("One\\nline.\\n\\n    Another\\n    one.")
-    'One line.\\n\\nAnother one.'
+    >>> join_lines("One\nline.\n\n    Another\n    one.")
+    'One line.\n\nAnother one.'
     """
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text or "").split("\n\n"))
 
 
-def tidied(command: Any) -> Any:
-    """Return a command whose help wraps, and shows no type for flags that take no value; so do its subcommands."""
-    command.help = paragraphs(command.help)
+def tidy_help(command: Any) -> Any:
+    """Let the help of a command and its subcommands wrap, and show no type for flags without a value."""
+    command.help = join_lines(command.help)
     for parameter in command.params:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
-    make = command.get_help_option
+    make_help_option = command.get_help_option
 
     def help_option(context: Any) -> Any:
-        option = make(context)
+        option = make_help_option(context)
         if option is not None:
             option.metavar = ""
         return option
 
     command.get_help_option = help_option
     for subcommand in getattr(command, "commands", {}).values():
-        tidied(subcommand)
+        tidy_help(subcommand)
     return command

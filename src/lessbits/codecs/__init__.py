@@ -1,4 +1,4 @@
-"""Payloads as bytes: host side, exact, and as short as is known how."""
+"""Codecs: lossless conversion of payloads to bytes and back, on the host."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -67,7 +67,7 @@ def make_codecs(compressors: Sequence[Compressor], dim: int, code: str) -> tuple
 
 
 def register_codec(compressor: type[Compressor], factory: Factory) -> None:
-    """Say how payloads of a quantizer of your own travel: `factory(compressor, dim, code, dtype)` returns a codec."""
+    """Set the codec of a quantizer of your own: `factory(compressor, dim, code, dtype)` returns it."""
     _FACTORIES[compressor] = factory
 
 

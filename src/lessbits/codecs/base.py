@@ -1,4 +1,4 @@
-"""What every codec promises."""
+"""The interface of codecs."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -18,14 +18,14 @@ Key = np.ndarray | None  # one row of `Codec.keys`
 
 
 class Codec(ABC):
-    """A map between payloads and bytes that loses nothing; both ends make the same one from the quantizer and d.
+    """A lossless map between payloads and bytes. Both ends make the same one from the quantizer and the dimension.
 
     Encoding and decoding work on the host, on one row of a payload. What both ends can rebuild from the random stream,
-    such as positions, does not travel: `keys` draws it for all rows inside the compiled step.
+    such as positions, is not sent: `keys` draws it for all rows inside the compiled step.
     """
 
-    body_bytes: int | None  # the length of every body where all are equally long
-    most_bytes: int  # no body is longer
+    body_bytes: int | None  # length of every body; None if lengths vary
+    most_bytes: int  # upper bound of the length of a body
 
     def keys(self, draws: Draws) -> jax.Array | None:
         """Return what sender and receiver rebuild from the random stream, uint32 [rows, words], if anything."""
@@ -40,7 +40,7 @@ class Codec(ABC):
         """Return the payload that was encoded, bit for bit, or raise `WireError`."""
 
     def length_model(self) -> Any:
-        """Return what finds the length of bodies in a compiled loop: a pytree that maps a payload to float32 [rows]."""
+        """Return a pytree that maps a payload to the length of its bodies, float32 [rows], in a compiled loop."""
         return SameLength(jnp.float32(self.body_bytes))
 
     def expected_bytes(self, payload: Payload) -> jax.Array:
@@ -50,7 +50,7 @@ class Codec(ABC):
     @property
     @abstractmethod
     def settings(self) -> tuple[Hashable, ...]:
-        """What the codec was made from; codecs with the same are equal, so that a new one compiles nothing again."""
+        """What the codec was made from. Codecs with equal settings are equal, so that nothing is compiled again."""
 
     def agreement(self) -> bytes:
         """Return all that both ends must have in common besides the kind of codec."""
@@ -65,11 +65,11 @@ class Codec(ABC):
         return hash((type(self), self.settings))
 
     def mark(self) -> bytes:
-        """Return 8 bytes that differ between codecs which do not understand each other."""
+        """Return 8 bytes that differ between codecs that are not compatible."""
         return hashlib.sha256(type(self).__name__.encode() + b"\0" + self.agreement()).digest()[:8]
 
     def check_length(self, body: bytes) -> None:
-        """Raise unless a body of this length can be one of this codec's."""
+        """Raise if no body of this codec can have this length."""
         if self.body_bytes is not None and len(body) != self.body_bytes:
             raise WireError(f"a message has {len(body)} bytes, but every one of its kind has {self.body_bytes}")
         if len(body) > self.most_bytes:

@@ -1,8 +1,8 @@
-"""Magnitudes as symbols and low bits: every small one has a symbol of its own, larger ones share one with neighbours.
+"""Magnitudes as symbols and low bits: small ones have a symbol each, larger ones share a symbol with their neighbours.
 
-1 + |l| is written like a floating-point number with 4 bits after the leading one. Exponent and those 4 bits are the
-symbol, which is modelled; what is left are low bits, so far down that they are evenly spread. No table then has more
-than a few hundred entries, however fine the dithering is.
+1 + |l| is written like a floating-point number with 4 bits after the leading one. The exponent and these 4 bits are the
+symbol, which is modelled. The remaining low bits are nearly uniform and are sent as they are. So no table has more than
+a few hundred entries, whatever the number of levels.
 """
 
 from functools import cache
@@ -14,7 +14,7 @@ import numpy as np
 
 MANTISSA_BITS = 4
 FIRST_SHARED = (2 << MANTISSA_BITS) - 1  # magnitudes below this are their own symbols, and have no low bits
-_EXACT = (1 << MANTISSA_BITS) - 1  # below this no logarithm is needed to see that
+_EXACT = (1 << MANTISSA_BITS) - 1  # below this the symbol is the magnitude, without a logarithm
 _ONE = 0x3F800000  # the bits of 1 in float32
 
 
@@ -31,9 +31,9 @@ class Buckets(NamedTuple):
 
 
 def logarithm(magnitudes: Any) -> Any:
-    """Return log2(1 + |l|) cut off to a whole number of 1/16, from integers below 2^24, in NumPy or JAX.
+    """Return log2(1 + |l|) in units of 1/16, rounded down, for integers below 2^24, in NumPy or JAX.
 
-    The bits of a float32 are its exponent and mantissa side by side, and thus such a logarithm (a polygon's).
+    Exponent and mantissa of a float32, read as one integer, are a piecewise linear approximation of the logarithm.
     """
     if isinstance(magnitudes, np.ndarray):
         bits: Any = (magnitudes + 1).astype(np.float32).view(np.int32)
@@ -50,7 +50,7 @@ def symbols_of(magnitudes: np.ndarray) -> np.ndarray:
 
 @cache
 def buckets(most: int) -> Buckets:
-    """Return the symbols that magnitudes 0 … s take."""
+    """Return the symbols of magnitudes 0 … s."""
     count = int(symbols_of(np.array([most]))[0]) + 1
     beyond = np.maximum(np.arange(count) - _EXACT, 0)
     low_bits = beyond >> MANTISSA_BITS

@@ -1,8 +1,8 @@
-"""Models of levels that both ends know: up to 253 of them, named by one byte.
+"""Probability models of levels that both ends know: up to 253 of them, identified by one byte.
 
-A model gives level l the probability exp(-A - a·[l≠0] - b·|l| - c·l² - e·log(1+|l|)), with the rough logarithm
-of `buckets`. Four sums over a vector then say how long it is under every model, which a compiled loop finds in passing;
-the sender takes the shortest. Without the logarithm, heavy tails such as Student's t cost up to 10 % more.
+A model gives level l the probability exp(-A - a·[l≠0] - b·|l| - c·l² - e·log(1+|l|)), with the approximate
+logarithm of `buckets`. Four sums over a vector give its length under every model, and the sender takes the shortest. A
+compiled loop computes these sums cheaply. Without the logarithm, heavy tails such as Student's t cost up to 10 % more.
 """
 
 import math
@@ -16,7 +16,7 @@ from lessbits.codecs.buckets import buckets, logarithm
 from lessbits.codecs.fitting import fit_models, level_moments
 
 MOST_MODELS = 253
-# Laws of coordinates that are not zero: one magnitude, generalized Gaussians (8 is nearly uniform, 2 Gaussian,
+# Distributions of non-zero coordinates: one magnitude, generalized Gaussians (8 is nearly uniform, 2 Gaussian,
 # 1 Laplace), and Student's t, whose width is not known from the norm, as a few coordinates make up most of that.
 SHAPES = (math.inf, 8.0, 2.0, 1.4, 1.0, 0.7, 0.5)
 WIDE_SHAPES = (2.0, 1.0, 0.6)
@@ -31,7 +31,7 @@ def features(magnitudes: Any) -> tuple[Any, Any, Any, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Codebook:
-    """Models of levels -s … s, one a row; levels of one bucket are equally likely."""
+    """Models of levels -s … s, one per row. Levels of one bucket are equally likely."""
 
     most: int  # s
     rates: np.ndarray  # [models, 4]: a, b, c and e
@@ -43,7 +43,7 @@ class Codebook:
 
     @cached_property
     def normalizers(self) -> np.ndarray:
-        """A of each model."""
+        """The normalizer A of each model."""
         exponents = np.log(_sizes(self.most)) - self.rates @ self.statistics.T
         top = exponents.max(axis=1)
         return np.log(np.exp(exponents - top[:, None]).sum(axis=1)) + top
@@ -53,7 +53,7 @@ class Codebook:
         return len(self.rates)
 
     def bits(self, counts: np.ndarray) -> np.ndarray:
-        """Return the length under each model, with low bits, of levels whose buckets occur so often."""
+        """Return the length in bits under each model, low bits included; `counts` says how often each bucket occurs."""
         return (counts.sum() * self.normalizers + self.rates @ (counts @ self.statistics)) / np.log(2)
 
     def probabilities(self, model: int) -> np.ndarray:
@@ -77,10 +77,10 @@ def _sizes(most: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def norm_codebook(most: int, dim: int) -> Codebook:
-    """Models for levels that dithering by the norm makes: the root mean square of s·x/‖x‖ is s/√d, whatever x is.
+    """Models for levels of dithering by the norm: the root mean square of s·x/‖x‖ is s/√d, whatever x is.
 
     As the size is known, models differ in shape alone: a coordinate is non-zero with probability π = 1 … 1/d and then
-    has one of a few laws, rounded to whole numbers.
+    has one of a few distributions, rounded to integers.
     """
     size = most / math.sqrt(dim)
     octaves = min(math.ceil(math.log2(max(dim, 2))) + 1, MOST_OCTAVES)

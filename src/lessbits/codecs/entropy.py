@@ -1,4 +1,4 @@
-"""Levels in about as many bits as they tell: a range coder with one of the models that both ends know."""
+"""Entropy coding of levels: a range coder with one of the models that both ends know."""
 
 import math
 from collections.abc import Hashable
@@ -22,7 +22,7 @@ from lessbits.codecs.range_coding import (
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
 
-FIXED, ALL_ZERO, NOTHING, FIRST_MODEL = 0, 1, 2, 3  # the first byte: what follows it
+FIXED, ALL_ZERO, NOTHING, FIRST_MODEL = 0, 1, 2, 3  # the first byte says what follows it
 _NONE = np.zeros(0, np.int32)
 
 
@@ -30,24 +30,24 @@ class EntropyLevels(Codec):
     """One byte that names the model, the levels' code, and the scale; at most one byte longer than a fixed width.
 
     The code has a symbol for each level (see `buckets`), then the low bits of those that share a symbol with others. A
-    vector that a fixed width holds in fewer bytes is sent so; one of zeros takes 3 bytes, or 1 with scale zero.
+    vector that is shorter with a fixed width is sent so; one of zeros takes 3 bytes, or 1 with scale zero.
     """
 
     body_bytes = None
 
     def __init__(self, make_payload: type, most: int, dim: int, level_type: Any, dtype: np.dtype, laws: str) -> None:
-        """Take the laws that levels may have: of a known `norm`, of all `widths`, or `signs` alone."""
+        """Take the family of models: for a known `norm`, for all `widths`, or for `signs` alone."""
         self.fixed = FixedLevels(make_payload, most, dim, level_type, dtype)
         self.make_payload, self.most, self.dim = make_payload, most, dim
         self.most_bytes = self.fixed.body_bytes + 1
         self.laws = laws
         self.last = len(buckets(most).starts) - 1  # symbols are -last … last, sent from 0 on
-        # Models are made when first used, and not again: a run meets few of them.
+        # Models are made when first used, and kept: a run uses few of them.
         self.model = lru_cache(maxsize=64)(self._model)
 
     @property
     def codebook(self) -> Codebook:
-        """The models; made once for all codecs alike."""
+        """The models, shared by all codecs with these settings."""
         if self.laws == "norm":
             return norm_codebook(self.most, self.dim)
         return width_codebook(self.most) if self.laws == "widths" else sign_codebook()

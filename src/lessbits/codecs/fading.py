@@ -1,4 +1,4 @@
-"""Levels, and hardly ever more: the spacing follows from the iteration, what was added to levels from the seed."""
+"""Codec of `fading`: sends levels only. The spacing follows from the iteration, the dither from the seed."""
 
 import dataclasses
 from collections.abc import Hashable
@@ -46,7 +46,7 @@ class FadingCodec(Codec):
         return body[:-SCALE_BYTES] if raised == 1 else bytes([RAISED]) + body
 
     def decode(self, body: bytes, key: Key = None) -> Payload:
-        """Put back what is known."""
+        """Add what the receiver knows."""
         if key is None:
             raise WireError("fading needs the row of `keys` that belongs to the message")
         self.check_length(body)
@@ -59,7 +59,7 @@ class FadingCodec(Codec):
         return FadingPayload(levels, raised, *self._known(key))
 
     def length_model(self) -> Any:
-        """As with a scale, less the scale; two bytes short where the spacing was raised, in some thousand bits."""
+        """As with a scale, without its length; two bytes too short for the rare messages whose spacing was raised."""
         if self.body_bytes is not None:
             return super().length_model()
         inner: Any = self.inner.length_model()

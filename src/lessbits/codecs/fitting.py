@@ -1,4 +1,4 @@
-"""The parameters of level models: which means a law of levels has, and the model that has the same."""
+"""Fits the parameters of level models: each model has the same mean features as a given distribution of levels."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-GRID = 2500  # points of a law's density, spread evenly in the logarithm
+GRID = 2500  # points of a density, evenly spaced in the logarithm
 FIT_STEPS = 80
-RIDGE = 1e-4  # for each non-zero: where there are few levels, some of the means say the same
-DIGITS = 14  # bits kept of a rate, so that machines that round differently agree
+RIDGE = 1e-4  # per non-zero feature: with few levels some of the means are equal
+DIGITS = 14  # bits kept of a rate, so that machines with different rounding agree
 ONE_MAGNITUDE = 0.03  # how far coordinates of equal magnitude differ
 
 Features = Callable[[np.ndarray], Any]  # one array for each feature
@@ -78,7 +78,7 @@ def fit_models(moments: np.ndarray, statistics: np.ndarray, sizes: np.ndarray, h
         damped = spread + (damping[:, None] * scale + ridge)[:, :, None] * np.eye(means.shape[1])
         tried = rates + np.linalg.solve(damped, (means - wanted - ridge * rates)[:, :, None])[:, :, 0]
         new_costs, new_weights = judge(tried)
-        # At the bottom costs differ by rounding alone; steps must go on until rates have settled to the last digits.
+        # Near the minimum costs differ by rounding only. Go on until the rates themselves no longer change.
         better = new_costs <= costs + 1e-14
         rates = np.where(better[:, None], tried, rates)
         weights = np.where(better[:, None], new_weights, weights)

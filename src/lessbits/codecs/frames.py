@@ -1,7 +1,7 @@
-"""What stands around a body: the length, where it varies, and a check that knows where the message belongs.
+"""Frames of messages: the length of the body, if it varies, and a checksum that includes where the message belongs.
 
-Nothing that both ends know is sent. The check is a CRC-32 over the body, its length and its place (run, iteration, link
-and message), so a message of another iteration or link fails it just as a corrupted one does.
+Nothing that both ends know is sent. The checksum is a CRC-32 over the body, its length and its place (run, iteration,
+link and message), so that it detects a message of another iteration or link as well as a corrupted one.
 """
 
 import struct
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 def length_bytes(codec: Codec) -> int:
-    """Return how many bytes say how long a body is: none where all are equally long."""
+    """Return the number of bytes of the length field: none if all bodies have one length."""
     if codec.body_bytes is not None:
         return 0
     needed = (codec.most_bytes.bit_length() + 7) // 8
@@ -42,19 +42,19 @@ def header_bytes(codec: Codec) -> int:
 
 
 def body_sum(body: bytes) -> int:
-    """Return the part of the check that does not depend on the place; one body for many links needs it once."""
+    """Return the part of the checksum that does not depend on the place: computed once for a body on many links."""
     return zlib.crc32(body)
 
 
 def seal(body: bytes, place: Place, summed: int | None = None) -> bytes:
-    """Return check and body; `summed` is `body_sum(body)`, where it is known."""
+    """Return checksum and body; `summed` is `body_sum(body)` if it is known already."""
     return _CHECK.pack(_check(len(body), body_sum(body) if summed is None else summed, place)) + body
 
 
 def unseal(frame: bytes | memoryview, place: Place, codec: Codec, others: Iterable[Place] = ()) -> bytes:
     """Return the body, or raise `WireError`.
 
-    If the check fails, `others` are tried: places whose messages may have come in place of this one.
+    If the checksum is wrong, `others` are tried: places whose messages may have arrived instead of this one.
     """
     where = f"on link {place.link}, iteration {place.iteration}, message {place.message}"
     length = len(frame) - CHECK_BYTES

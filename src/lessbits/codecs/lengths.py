@@ -1,6 +1,6 @@
-"""How long bodies are, inside a compiled loop, without encoding them.
+"""Lengths of message bodies, computed inside a compiled loop without encoding.
 
-These are pytrees: whatever depends on the number of levels is a leaf, so that other levels compile nothing again.
+These are pytrees: what depends on the number of levels is a leaf, so that another number of levels does not recompile.
 """
 
 import math
@@ -17,8 +17,8 @@ from lessbits.codecs.codebooks import Codebook, features
 from lessbits.codecs.range_coding import LOST_BITS, WORD
 from lessbits.quantizers.base import Payload
 
-LARGEST_SUM = 2**31  # what whole numbers of 32 bits hold
-STEPS = 16  # lengths are found in steps of 1/16 bit
+LARGEST_SUM = 2**31  # largest sum in int32
+STEPS = 16  # steps per bit in which lengths are computed
 
 
 @pytree
@@ -34,10 +34,9 @@ class SameLength:
 
 @pytree
 class LevelLengths:
-    """The length that the best model promises, with the mean length of an ending.
+    """The length under the best model, with the mean length of the last byte.
 
-    The same bits come out however many rows there are: whole numbers add up to the same in any order, and the others
-    are added in one order.
+    Results do not depend on the number of rows: sums of integers are exact, and others have a fixed order.
     """
 
     rates: jax.Array  # bits for each unit of a feature, float32 [features, models]
@@ -45,11 +44,11 @@ class LevelLengths:
     lost: jax.Array  # bits that the coder loses by rounding, at most
     smallest: jax.Array  # bytes besides the code
     largest: jax.Array  # bytes at most
-    whole: tuple[bool, ...] = static()  # whether the sum of each feature fits a whole number
+    whole: tuple[bool, ...] = static()  # whether the sum of each feature fits int32
 
     @classmethod
     def of(cls, codebook: Codebook, dim: int, norm: float, columns: int, smallest: int, largest: int) -> "LevelLengths":
-        """Take the models, the dimension, the norm of levels but for rounding, and how many features are used."""
+        """Take the models, the dimension, the norm of levels before rounding, and how many features are used."""
         # Σ|l| ≤ √d·‖l‖ and Σl² = ‖l‖², where ‖l‖ is at most the norm and √d; the others are sums of d terms.
         root = math.sqrt(dim)
         bounds = (dim, root * (norm + root), (norm + root) ** 2, dim * codebook.statistics[-1, 3])
@@ -65,9 +64,9 @@ class LevelLengths:
     def __call__(self, payload: Payload) -> jax.Array:
         """Return the length of each row, float32 [rows]."""
         sums = self._sums(jnp.abs(payload[0].astype(jnp.int32)))
-        bits = self.base
+        bits = self.base[None]
         for column, total in enumerate(sums):
-            bits = bits + separate(total[:, None] * self.rates[column])
+            bits = bits + separate(total[:, None] * self.rates[column][None])
         shortest = _smallest(bits)
         shortest = shortest + separate(self.lost * jnp.maximum(1 - WORD / jnp.maximum(shortest, 1), 0))
         steps = jnp.floor(jnp.maximum(shortest, 0) * STEPS).astype(jnp.int32)
@@ -78,7 +77,7 @@ class LevelLengths:
     def _sums(self, magnitudes: jax.Array) -> list[jax.Array]:
         """Sum each feature over the coordinates of each row, float32 [rows].
 
-        One reduction of them all is several times faster than one for each, which would each quantize again.
+        One reduction for all is several times faster than one for each, which would repeat the quantization.
         """
         values = features(magnitudes)[: len(self.whole)]
         together = [each.astype(jnp.int32) for each, fits in zip(values, self.whole, strict=True) if fits]
@@ -99,7 +98,7 @@ class LevelLengths:
 
 
 def _smallest(values: jax.Array) -> jax.Array:
-    """Return the smallest number of each row; on a CPU, where `min` takes as long as half an iteration, by halving."""
+    """Return the smallest number of each row; on a CPU by halving, because `min` is slow there."""
     if not on_cpu():
         return jnp.min(values, axis=-1)
     while (length := values.shape[-1]) > 1:
@@ -109,7 +108,7 @@ def _smallest(values: jax.Array) -> jax.Array:
 
 
 def _endings() -> np.ndarray:
-    """Return the mean bytes that a part of a byte takes, in steps: 1 - 2^-bits, as some endings are lucky."""
+    """Return the mean length in bytes of a last, partial byte: 1 - 2^-bits, as trailing zero bytes are left out."""
     bits = (np.arange(8 * STEPS) + 0.5) / STEPS
     return (1 - 2.0**-bits).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Whole levels and a scale: dithering, ternary, sign; and natural compression, which has levels alone."""
+"""Codecs of fixed width for integer levels, with a scale (dithering, ternary, sign) or without (natural)."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -35,12 +35,12 @@ def unshift_levels(numbers: np.ndarray, most: int, level_type: np.dtype) -> np.n
     """Return numbers from 0 as levels -s … s, or raise where there are more."""
     if numbers.max() > 2 * most:
         raise WireError(f"a message has level {int(numbers.max()) - most}, but the largest is {most}")
-    # Numbers below 2^32 wrap around to what was meant.
+    # Unsigned arithmetic wraps around to the right result.
     return (numbers.astype(level_type) - level_type.type(most)).astype(level_type, copy=False)
 
 
 def pack_scale(scale: Any, dtype: np.dtype) -> bytes:
-    """Return the first 16 bits of a scale as float32, which are all it has; infinite and NaN too: a run may diverge."""
+    """Return the first 16 bits of a scale as float32; the others are zero. It may be infinite or NaN."""
     scale = np.asarray(scale)
     with np.errstate(over="ignore", invalid="ignore"):
         packed = scale.astype("<f4").tobytes()[SCALE_BYTES:]
@@ -126,7 +126,7 @@ class NaturalCodec(Codec):
 
 
 class SubtractiveCodec(Codec):
-    """Levels and scale as those of dithering; the words that ξ comes from are rebuilt by the receiver."""
+    """Levels and scale as for dithering. The receiver rebuilds the words that ξ is drawn from."""
 
     def __init__(self, inner: Codec) -> None:
         """Take the codec for levels and scale."""

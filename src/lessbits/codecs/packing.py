@@ -1,7 +1,7 @@
-"""Whole numbers below 2^width, packed without gaps.
+"""Integers below 2^width, packed without gaps.
 
-Widths up to 8: eight numbers, one in each byte of a 64-bit word, are pushed together in three steps of shifts and
-masks, and fill `width` bytes. Wider numbers first give up their low bytes, which are sent as they are, plane by plane.
+For widths up to 8, eight numbers, one in each byte of a 64-bit word, are moved together in three steps of shifts and
+masks, and fill `width` bytes. Of wider numbers the low bytes are stored as they are, one plane after the other.
 """
 
 from functools import cache
@@ -17,7 +17,7 @@ def packed_bytes(count: int, width: int) -> int:
 
 
 def pack(numbers: np.ndarray, width: int) -> bytes:
-    """Pack unsigned numbers below 2^width; bits that fill up the last byte are zero."""
+    """Pack unsigned numbers below 2^width. Unused bits of the last byte are zero."""
     planes, rest = divmod(width, 8)
     if planes == 0:
         return _pack_narrow(numbers.astype(np.uint8, copy=False), rest)
@@ -28,7 +28,7 @@ def pack(numbers: np.ndarray, width: int) -> bytes:
 
 
 def unpack(body: bytes, count: int, width: int) -> np.ndarray:
-    """Return the numbers, uint8 for widths below 8 and uint32 else; raise where a body is no result of `pack`."""
+    """Return the numbers, uint8 for widths below 8 and uint32 else; raise if `pack` cannot have made the body."""
     if len(body) != packed_bytes(count, width):
         raise WireError(
             f"{count} numbers of {width} bits fill {packed_bytes(count, width)} bytes, but {len(body)} came"

@@ -1,4 +1,4 @@
-"""Symbols in almost as many bits as their model says: constriction's range coder, ended with as few bytes as can be."""
+"""Range coding of symbols with the library constriction, with an ending of as few bytes as possible."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,8 +8,8 @@ import numpy as np
 
 from lessbits.errors import WireError
 
-# What the coder loses by rounding its range, in bits a symbol: the mean over many messages. As its range starts with
-# 64 bits and is used down to 32, the first word's worth of symbols loses next to nothing.
+# Mean loss by rounding of the range, in bits per symbol. The range starts with 64 bits and is used down to 32, so the
+# symbols of the first word lose almost nothing.
 LOST_BITS = 1.3e-4
 WORD = 32
 
@@ -22,13 +22,13 @@ _UNIFORM = constriction.stream.model.Uniform()
 def make_model(probabilities: np.ndarray) -> Model:
     """Return a coder's model of symbols 0, 1, … with these probabilities, the same on every machine.
 
-    Whole numbers are added exactly in any order; machines whose exponential functions differ in the last digit agree.
+    Sums of integers are exact, so that machines agree even if their exponential functions differ in the last digit.
     """
     return constriction.stream.model.Categorical(whole_weights(probabilities), lazy=False, perfect=False)
 
 
 def coded_bits(bits: float, count: int) -> float:
-    """Return how many bits the coder takes for `count` symbols whose model says `bits`."""
+    """Return how many bits the coder takes for `count` symbols that have `bits` under their model."""
     return bits + count * LOST_BITS * max(1 - WORD / max(bits, 1), 0)
 
 
@@ -38,7 +38,7 @@ def whole_weights(probabilities: np.ndarray) -> np.ndarray:
 
 
 def encode_symbols(symbols: np.ndarray, model: Model, low: np.ndarray = _NONE, low_bits: np.ndarray = _NONE) -> bytes:
-    """Return the shortest code of symbols, and of numbers `low` with so many evenly spread bits each."""
+    """Return the shortest code of symbols, followed by uniform numbers `low` with `low_bits` bits each."""
     encoder = constriction.stream.queue.RangeEncoder()
     encoder.encode(np.ascontiguousarray(symbols, np.int32), model)
     if low.size:
@@ -60,14 +60,14 @@ def decode_symbols(
         symbols = decoder.decode(model, count)
         widths = _NONE if low_bits is None else low_bits(symbols)
         low = decoder.decode(_UNIFORM, _sizes(widths)) if widths.size else _NONE
-        # The coder never says where it stopped reading; coding again is quick and leaves no bit unchecked.
+        # The coder does not tell where it stopped reading. Encoding again is quick and checks every bit.
         return symbols, low, encode_symbols(symbols, model, low, widths)
 
     try:
         symbols, low, again = read()
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as problem:  # a panic of the library is no Exception
+    except BaseException as problem:  # a panic of the library is not an Exception
         raise WireError(f"a code is none of this model: {problem}") from None
     if again != code:
         raise WireError(f"a code of {len(code)} bytes does not end where its {count} symbols do")
@@ -79,7 +79,7 @@ def _sizes(low_bits: np.ndarray) -> np.ndarray:
 
 
 def _ended(encoder: Any) -> bytes:
-    """Return the fewest bytes that, with zeros after them, name a number in the coder's final interval.
+    """Return the fewest bytes that, followed by zeros, are a number in the coder's final interval.
 
     The library ends with whole words of 32 bits. Its ending is one number of the interval, and `pos` gives the
     interval's lower end modulo 2^64; together they give the interval itself.

@@ -1,4 +1,4 @@
-"""Numbers as they are: whole payloads, the k values of rand-k and top-k, and where they belong."""
+"""Codecs that send numbers unchanged: whole payloads, and the k values of rand-k and top-k with their positions."""
 
 import math
 from collections.abc import Hashable
@@ -74,7 +74,7 @@ def payload_row(compressor: Compressor, dim: int, dtype: np.dtype) -> Any:
 
 
 def bits_of(values: np.ndarray) -> np.ndarray:
-    """Return numbers as their bits: what is neither zero nor minus zero is told apart, NaN too."""
+    """Return numbers as unsigned integers with the same bits, so that minus zero and NaN compare as they are."""
     return values.view(f"u{values.dtype.itemsize}")
 
 
@@ -87,7 +87,7 @@ def check_row(payload: Any, dim: int, dtype: np.dtype) -> np.ndarray:
 
 
 class Pattern:
-    """The coordinates that rand-k chose, found from its stride A and shift B without a pass over all d."""
+    """The coordinates that rand-k chose, from its stride A and shift B, without a loop over all d."""
 
     def __init__(self, dim: int, kept: int) -> None:
         self.dim, self.kept = dim, kept
@@ -141,7 +141,7 @@ class RandKCodec(Codec):
 
 
 class TopKCodec(Codec):
-    """The k values, then which k of the d coordinates they are, in near log2 C(d, k) bits."""
+    """The k values, then which k of the d coordinates they are, in about log2 C(d, k) bits."""
 
     body_bytes = None
 
@@ -187,7 +187,7 @@ class TopKCodec(Codec):
         return row
 
     def length_model(self) -> SameLength:
-        """The length under the model: the same for all, but for lucky endings."""
+        """The mean length under the model; single messages may be shorter by trailing zero bytes."""
         whole, part = divmod(self.mask_bits, 8)
         mean = whole + 1 - 2.0**-part if self.kept < self.dim else 0
         return SameLength(jnp.float32(self.value_bytes + mean))

@@ -1,67 +1,60 @@
-"""What theory says about a setting, and how far it can be compressed for free."""
+"""What theory says about settings, how far messages can be compressed for free, and what sends the fewest bits."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from lessbits import theory
 from lessbits.config.build import build_parts
+from lessbits.config.choices import apply_choice, check_question
 from lessbits.config.settings import Settings
 from lessbits.engines.scoring import Lyapunov
 from lessbits.errors import InputError
 from lessbits.methods.base import Start
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.prediction import predict_step_sizes, theory_inputs
+from lessbits.methods.registry import all_methods, find_method
+from lessbits.methods.request import MethodRequest
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems import Problem
 from lessbits.quantizers import Exact, Quantizer, make_quantizer
-from lessbits.tuning.estimates import check_question
-from lessbits.tuning.stepsizes import predict_step_sizes, primal_dual, theory_inputs
-from lessbits.tuning.trials import fewest_expected
+from lessbits.tuning.estimates import Constraints, Estimate
+from lessbits.tuning.trials import estimate_fewest_bits
 
 LARGEST_PSEUDO_INVERSE = 2000  # nodes up to which Ψ at the start is computed
 
 ROUNDING = 1e-9
 
 
-def _setting(settings: Settings, problem: Problem, network: Network, quantizer: Quantizer) -> theory.TheoryInputs:
-    return theory_inputs(problem, network, quantizer, settings.option or "B", _messages(settings), settings.batch_size)
+def _request(settings: Settings, problem: Problem, network: Network, quantizer: Quantizer) -> MethodRequest:
+    """Return what the theorems are asked about; the settings are resolved."""
+    gradients = Gradients(settings.option or "B", settings.batch_size)
+    return MethodRequest(problem, network, quantizer, gradients, settings.messages, settings.corrected)
 
 
-def _messages(settings: Settings) -> str:
-    """Resolved by `build_parts`."""
-    return settings.messages or "independent"
-
-
-def _only_primal_dual(settings: Settings) -> None:
-    if settings.method != "primal-dual":
-        raise InputError(f"method is {settings.method!r}, but the theorems are about primal-dual: leave method out")
+def _check_predictable(settings: Settings) -> None:
+    if not find_method(settings.method).predictable:
+        names = " and ".join(kind.name for kind in all_methods() if kind.predictable)
+        raise InputError(f"method is {settings.method!r}, but the theorems are about {names}: leave method out")
 
 
 def describe_theory(settings: Settings) -> dict[str, Any]:
     """Return what the theorems say of a problem, a network and a quantizer, for all four options."""
-    _only_primal_dual(settings)
+    _check_predictable(settings)
     problem, network, settings = build_parts(settings)
     quantizer = make_quantizer(settings.quantizer or "dit-4", problem.dim)
     if not isinstance(quantizer, Quantizer):
         raise InputError(
             f"theory needs an unbiased quantizer, but {quantizer.name} is biased: choose one such as dit-4 or rand-50"
         )
-    options = {}
-    for option in ("A", "B", "C", "D"):
-        inputs = _setting(settings.updated(option=option), problem, network, quantizer)
-        sizes = theory.step_sizes(option, inputs, settings.until if settings.goal == "error" else None)
-        options[option] = {
-            "smoothness": inputs.smoothness,
-            **sizes._asdict(),
-            "rate": theory.rate(option, inputs, sizes.eta),
-            "practical_theta": predict_step_sizes(
-                problem, network, quantizer, option, _messages(settings), settings.batch_size, settings.corrected
-            ).sizes.theta,
-            "noise_floor": theory.noise_floor(inputs, sizes.eta) if option == "C" else 0.0,
-            "iterations": _proven_iterations(option, inputs, sizes, problem, network, settings),
-        }
-    inputs = _setting(settings.updated(option="B"), problem, network, quantizer)
+    asked = _request(settings, problem, network, quantizer)
+    by_option = {
+        option: replace(asked, gradients=Gradients(option, settings.batch_size)) for option in ("A", "B", "C", "D")
+    }
+    inputs = theory_inputs(by_option["B"])
     return {
-        "network": describe_network(network),
+        "network": network.describe(),
         "lambda_max": network.lambda_max,
         "lambda_min": network.lambda_min,
         "rho": network.rho,
@@ -72,25 +65,34 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
         "condition_number": problem.condition_number,
         "omega": inputs.omega,
         "free_omega": theory.free_omega(inputs),
-        "options": options,
+        "options": {option: _describe_option(request, settings) for option, request in by_option.items()},
         "settings": settings.model_dump(),
     }
 
 
+def _describe_option(request: MethodRequest, settings: Settings) -> dict[str, Any]:
+    option, inputs = request.gradients.option, theory_inputs(request)
+    sizes = theory.step_sizes(option, inputs, settings.until if settings.goal == "error" else None)
+    return {
+        "smoothness": inputs.smoothness,
+        **sizes._asdict(),
+        "rate": theory.rate(option, inputs, sizes.eta),
+        "practical_theta": predict_step_sizes(request).sizes.theta,
+        "noise_floor": theory.noise_floor(inputs, sizes.eta) if option == "C" else 0.0,
+        "iterations": _proven_iterations(request, inputs, sizes, settings),
+    }
+
+
 def _proven_iterations(
-    option: str,
-    inputs: theory.TheoryInputs,
-    sizes: theory.StepSizes,
-    problem: Problem,
-    network: Network,
-    settings: Settings,
+    request: MethodRequest, inputs: theory.TheoryInputs, sizes: theory.StepSizes, settings: Settings
 ) -> int | None:
-    """Return after how many iterations the theorems promise the target error; None without a target."""
+    """Return after how many iterations the theorems guarantee the target error; None without a target."""
+    problem, network, option = request.problem, request.network, request.gradients.option
     if settings.until is None or settings.goal != "error" or network.nodes > LARGEST_PSEUDO_INVERSE:
         return None
     weights = theory.lyapunov_coefficients(option, inputs, sizes)
     measure = Lyapunov.of(problem, network, weights, settings.batch_size)
-    method = primal_dual(problem, network, settings.quantizer or "dit-4", option=option, theta=1, eta=1)
+    method = find_method(settings.method).configure(replace(request, given={"theta": 1.0, "eta": 1.0}))
     start = float(measure(method.init(problem, LocalNetwork.of(network), Start()), problem))
     return theory.iterations(option, inputs, settings.until, start / problem.nodes)
 
@@ -98,24 +100,29 @@ def _proven_iterations(
 def advise(settings: Settings) -> dict[str, Any]:
     """Return how far one can compress for free, and what is expected to send the fewest bits, with the command."""
     check_question(settings, "advise chooses step sizes")
-    free = free_compression(settings)
-    problem, network, _ = build_parts(settings)
-    return {**free, "fewest": fewest_expected(settings, problem, network)}
+    _check_predictable(settings)
+    problem, network, resolved = build_parts(settings)
+    free = _free_compression(problem, network, resolved)
+    return {**free, "fewest": _fewest_bits(settings, problem, network)}
 
 
 def free_compression(settings: Settings) -> dict[str, Any]:
     """Return the largest ω that is free here, and the shortest messages of each kind within it."""
-    _only_primal_dual(settings)
-    problem, network, settings = build_parts(settings)
+    _check_predictable(settings)
+    return _free_compression(*build_parts(settings))
+
+
+def _free_compression(problem: Problem, network: Network, settings: Settings) -> dict[str, Any]:
     if problem.convexity <= 0:
         raise InputError(
             "advice on compression needs strongly convex losses, but μ = 0 here: add regularization above 0"
         )
-    inputs = _setting(settings.updated(option="B"), problem, network, Exact())
+    messages = settings.messages or "independent"
+    inputs = theory_inputs(_request(settings.updated(option="B"), problem, network, Exact()))
     free = theory.free_omega(inputs)
     names = {"rand-K": _sparsest(free, problem.dim), "dit-K": _coarsest(free, problem.dim)}
     return {
-        "network": describe_network(network),
+        "network": network.describe(),
         "rho": network.rho,
         "rho_inf": network.rho_inf,
         "network_bound": inputs.rho / inputs.rho_inf,
@@ -124,18 +131,39 @@ def free_compression(settings: Settings) -> dict[str, Any]:
         "free_omega": free,
         "exact_bits": Exact().bits(problem.dim),
         "choices": [
-            {"family": family, **_choice(name, problem.dim, inputs, _messages(settings))}
+            {"family": family, **_choice(name, problem.dim, inputs, messages)}
             for family, name in names.items()
             if name is not None
         ],
-        "recommended": _recommended(free, problem.dim, inputs, _messages(settings)),
+        "recommended": _recommended(free, problem.dim, inputs, messages),
         "settings": settings.model_dump(),
     }
 
 
-def describe_network(network: Network) -> str:
-    """Describe a network in words."""
-    return f"{network.name}, {network.in_words()}"
+def _fewest_bits(settings: Settings, problem: Problem, network: Network) -> dict[str, Any]:
+    """Return what is expected to send the fewest bits to the target, with the commands."""
+    option, kept = settings.option or "B", (settings.quantizer, settings.messages, settings.corrected)
+    constraints = Constraints(*kept, option, settings.batch_size)
+    until, found = estimate_fewest_bits(problem, network, settings.goal, settings.until, constraints)
+    expected = [
+        {
+            **each.choice._asdict(),
+            "iterations": each.iterations,
+            "bits": each.bits,
+            "command": _command(settings, each, until),
+        }
+        for each in found
+    ]
+    best = {"bits": expected[0]["bits"], "command": expected[0]["command"]}
+    return {"until": until, "goal": settings.goal, "expected": expected, **best}
+
+
+def _command(settings: Settings, estimate: Estimate, until: float) -> str:
+    """Write the command that runs it, with iterations to spare."""
+    chosen = apply_choice(estimate.choice, settings, until=float(f"{until:.3g}"), stepsizes="practical")
+    if math.isfinite(estimate.iterations) and 2 * estimate.iterations > settings.iterations:
+        chosen = chosen.updated(iterations=int(float(f"{2 * estimate.iterations:.1e}")))
+    return chosen.command("run")
 
 
 def _choice(name: str, dim: int, inputs: theory.TheoryInputs, messages: str) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """From settings to problem, network and method."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,22 +9,27 @@ from lessbits.config.provenance import provenance
 from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.datasets import load_samples, split_samples
 from lessbits.datasets.shards import NODE, load_shards
-from lessbits.engines.checks import GOALS, record_interval
+from lessbits.engines.checks import GOALS
 from lessbits.engines.distributed.partitioned import PartitionedProblem
-from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import SingleProcess, Transport, held_nodes
 from lessbits.engines.interrupts import Interrupted
+from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel, Trace
-from lessbits.engines.simulate.run import simulate
+from lessbits.engines.run import run_where_held
+from lessbits.engines.schedule import record_interval
 from lessbits.errors import InputError, check_name
-from lessbits.methods import METHODS
 from lessbits.methods.base import Method
+from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import MESSAGES, OPTIONS
+from lessbits.methods.registry import find_method, method_names
+from lessbits.methods.request import MethodRequest, resolve_choices
 from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Logistic, Problem, Softmax
-from lessbits.tuning.stepsizes import choices, make_method
+from lessbits.problems.design import Layout, node_size
+from lessbits.quantizers import make_quantizer
+from lessbits.tuning.stepsizes import configure_method
 
 PROBLEMS = ("consensus", "least-squares", "logistic", "softmax")
 DEFAULT_NODES = 16
@@ -51,22 +54,20 @@ class Experiment:
                 0.0 if settings.latency is None else settings.latency,
                 float("inf") if settings.bandwidth is None else settings.bandwidth,
             )
-        options: dict[str, Any] = {
-            "seed": settings.seed,
-            "until": settings.until,
-            "goal": settings.goal,
-            "record_every": settings.record_every,
-            "link_model": clock,
-            "progress": progress,
-            "code": settings.code,
-            "checkpoints": checkpoints,
-        }
-        run: Callable[..., Trace] = partial(simulate, encode=settings.encode)
-        if isinstance(self.problem, PartitionedProblem):
-            run = partial(run_stepwise, transport=self.problem.transport)
+        options = RunOptions(
+            iterations=settings.iterations,
+            seed=settings.seed,
+            until=settings.until,
+            goal=settings.goal,
+            record_every=settings.record_every,
+            link_model=clock,
+            progress=progress,
+            code=settings.code,
+            checkpoints=checkpoints,
+        )
         made = settings.model_dump(), provenance(self.problem, self.network, self.method)
         try:
-            trace = run(self.problem, self.network, self.method, settings.iterations, **options)
+            trace = run_where_held(self.problem, self.network, self.method, options, settings.encode)
         except Interrupted as stop:
             raise Interrupted(stop.trace.with_settings(*made)) from None
         return trace.with_settings(*made)
@@ -84,21 +85,20 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
     """
     problem, network, settings = build_parts(settings, transport)
     _check_method(problem, settings)
-    given = {name: getattr(settings, name) for name in STEP_SIZES if getattr(settings, name) is not None}
-    method = make_method(
-        settings.method,
+    assert settings.option is not None  # resolved by `build_parts`
+    assert settings.quantizer is not None
+    request = MethodRequest(
         problem,
         network,
-        settings.quantizer,
-        settings.option,
+        make_quantizer(settings.quantizer, problem.dim),
+        Gradients(settings.option, settings.batch_size),
         settings.messages,
-        settings.batch_size,
         settings.corrected,
-        stepsizes=settings.stepsizes,
+        practical=settings.stepsizes == "practical",
         target=settings.until if settings.goal == "error" else None,
-        seed=settings.seed,
-        **given,
+        given={name: getattr(settings, name) for name in STEP_SIZES if getattr(settings, name) is not None},
     )
+    method = configure_method(find_method(settings.method), request, settings.seed)
     resolved = settings.updated(
         record_every=settings.record_every or record_interval(method, problem, settings.iterations),
         **{name: float(getattr(method, name)) for name in method.step_size_names},
@@ -147,15 +147,15 @@ def _check_names(settings: Settings) -> Settings:
     """Refuse unknown names, and resolve what depends on nothing else."""
     for kind, given, allowed in (
         ("problem", settings.problem, PROBLEMS),
-        ("method", settings.method, METHODS),
+        ("method", settings.method, method_names()),
         ("option", settings.option, OPTIONS),
         ("messages", settings.messages, MESSAGES),
         ("goal", settings.goal, GOALS),
     ):
         if given is not None:
             check_name(kind, given, allowed)
-    option, messages, quantizer = choices(settings.method, settings.option, settings.messages, settings.quantizer)
-    settings = settings.updated(option=option, messages=messages, quantizer=quantizer)
+    choices = resolve_choices(find_method(settings.method), settings.option, settings.messages, settings.quantizer)
+    settings = settings.updated(**choices._asdict())
     seed = settings.seed
     return settings.updated(
         problem_seed=seed if settings.problem_seed is None else settings.problem_seed,
@@ -216,7 +216,8 @@ def _from_shards(settings: Settings, data: str, held: np.ndarray | None, team: T
     features, given = [part.features for part in shards.samples], settings.regularization
     kind = LeastSquares if settings.problem == "least-squares" else Logistic
     targets = shards.targets(settings.problem)
-    problem: Any = kind.from_parts(features, targets, given, layout=shards.layout)
+    layout = Layout.of(team.all_gather(np.array([node_size(part) for part in features])))
+    problem: Any = kind.from_parts(features, targets, given, layout=layout)
     if settings.problem == "softmax":
         problem = Softmax.with_classes(problem, len(shards.classes))
     regularization = float(problem.regularization[0]) if given is None else given

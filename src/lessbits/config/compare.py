@@ -9,8 +9,8 @@ from lessbits.config.build import build
 from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.config.tune import tune_settings
 from lessbits.engines.recording.trace import Trace
-from lessbits.errors import InputError, check_name
-from lessbits.methods import BASELINES, METHODS
+from lessbits.errors import InputError
+from lessbits.methods.registry import find_method
 
 TARGET = 1e-3
 
@@ -65,13 +65,13 @@ def pairs(methods: Sequence[str], quantizers: Sequence[str]) -> Iterator[tuple[s
     [('extra', 'exact'), ('choco', 'dit-4'), ('choco', 'top-10')]
     """
     for method in dict.fromkeys(methods):
-        compresses = method not in BASELINES or BASELINES[method].compresses
-        yield from ((method, quantizer) for quantizer in (dict.fromkeys(quantizers) if compresses else ("exact",)))
+        taken = dict.fromkeys(quantizers) if find_method(method).compresses else ("exact",)
+        yield from ((method, quantizer) for quantizer in taken)
 
 
 def _checked(settings: Settings, methods: Sequence[str]) -> Settings:
     for method in methods:
-        check_name("method", method, METHODS)
+        find_method(method)
     given = settings.model_fields_set
     for name, plural in (("method", "methods"), ("quantizer", "quantizers")):
         if name in given:
@@ -84,7 +84,10 @@ def _checked(settings: Settings, methods: Sequence[str]) -> Settings:
 
 
 def _run(settings: Settings, method: str, quantizer: str, tuned: bool) -> Trace:
-    own = {"messages": None, "corrected": False} if method != "primal-dual" else {}
+    kind = find_method(method)
+    # What only some methods can be combined with is left out for the others.
+    own: dict[str, Any] = {} if kind.message_kinds else {"messages": None}
+    own |= {} if kind.correctable else {"corrected": False}
     chosen = settings.updated(method=method, quantizer=quantizer, **own)
     if tuned:
         found = tune_settings(chosen)

@@ -7,14 +7,9 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from lessbits import theory
-from lessbits.errors import InputError
 from lessbits.methods.base import Method
-from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.quantizers import Quantizer
-from lessbits.tuning.stepsizes import theory_inputs
 from lessbits.version import __version__
 
 MOST_EDGES = 2000  # of a network that is kept to be drawn
@@ -34,16 +29,5 @@ def provenance(problem: Problem, network: Network, method: Method) -> dict[str, 
         f"{platform.python_version()}, JAX {jax.__version__} on {jax.devices()[0].device_kind}",
         "links": network.links,
         "edges": edges if network.edges <= MOST_EDGES else None,
-        "rate": proven_rate(problem, network, method),
+        "rate": method.proven_rate(problem, network),
     }
-
-
-def proven_rate(problem: Problem, network: Network, method: Method) -> float | None:
-    """Return by what share the theorems shrink the Lyapunov function an iteration; None where they say nothing."""
-    if not isinstance(method, PrimalDual) or method.corrected or not isinstance(method.quantizer, Quantizer):
-        return None
-    try:
-        inputs = theory_inputs(problem, network, method.quantizer, method.option, method.messages, method.batch_size)
-        return theory.rate(method.option, inputs)
-    except InputError:  # not strongly convex
-        return None

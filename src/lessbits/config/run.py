@@ -1,15 +1,13 @@
-"""One run as the command line asks for it: simulated here, or as one rank of several."""
+"""One run as the command line asks for it: in the simulator, or as one MPI rank of several."""
 
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lessbits.cli.help import working
-from lessbits.config.advise import describe_network
 from lessbits.config.build import Experiment, build, build_network
 from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import check_ranks
@@ -17,84 +15,102 @@ from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.log import Log
+from lessbits.engines.recording.progress import show_activity
 from lessbits.engines.recording.trace import Trace
 
 if TYPE_CHECKING:
     from lessbits.engines.distributed.transport import Transport
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What a run is asked for besides its settings: nothing here changes a number of the result."""
+
+    checkpoint_folder: Path | None = None
+    checkpoint_every: int | None = None  # iterations; None writes a checkpoint only when the run is interrupted
+    resume: bool = False
+    resume_at: int | None = None  # the iteration to resume from; None resumes from the newest checkpoint
+    progress: bool = False  # on standard error
+    log: Path | None = None
+
+    def checkpoints(self, settings: dict[str, Any] | None = None) -> Checkpoints | None:
+        """Return the checkpoint folder with the resolved settings to store there; None without a folder."""
+        if self.checkpoint_folder is None:
+            return None
+        return Checkpoints(
+            self.checkpoint_folder, self.checkpoint_every, self.resume, self.resume_at, settings=settings or {}
+        )
+
+
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that has ended, or was interrupted."""
+    """A run that has ended or was interrupted."""
 
     trace: Trace
-    settings: Settings
-    network: str  # in words
+    settings: Settings  # resolved
+    network: str  # described in words
     interrupted: bool
-    prepared: float  # seconds that making the problem, its solution and the step sizes took
+    prepared: float  # seconds spent on the problem, its solution and the step sizes
     ranks: int
 
     def save_solution(self, file: Path) -> None:
-        """Write the nodes' final x."""
-        with file.open("wb") as stream:  # np.save would add .npy to the name
+        """Write the final x of every node."""
+        with file.open("wb") as stream:  # np.save would append .npy to a file name
             np.save(stream, self.trace.x)
 
 
-def run_job(
-    settings: Settings,
-    folder: Path | None = None,
-    every: int | None = None,
-    resume: bool = False,
-    resume_at: int | None = None,
-    progress: bool = False,
-    log: Path | None = None,
-) -> FinishedRun | None:
-    """Build and run; with the MPI engine every rank calls this, and those that need not report get None."""
+def run_job(settings: Settings, request: RunRequest) -> FinishedRun | None:
+    """Build and run what the settings describe.
 
-    def go(transport: "Transport | None") -> FinishedRun:
-        team = transport or SingleProcess()
-        recorded = np.zeros(1, np.int64)
-        if folder is not None and team.rank == 0:
-            there = Checkpoints(folder, every, resume, resume_at)
-            there.check()  # before anything takes long
-            recorded[0] = there.record_every() or 0
-        # A run that goes on for longer records as it began, unless told otherwise.
-        asked = settings.record_every or int(team.broadcast(recorded)[0]) or None
-        clock = time.perf_counter()
-        with working("making the problem, its solution and step sizes", progress):
-            experiment = build(settings.updated(record_every=asked), transport)
-        prepared = time.perf_counter() - clock
-        checkpoints = None
-        if folder is not None:
-            checkpoints = Checkpoints(folder, every, resume, resume_at, experiment.settings.model_dump())
-        kept = Log(log, experiment.settings.model_dump()) if log and team.rank == 0 else nullcontext()
-        with kept as lines:
-            return _run(experiment, checkpoints, progress, lines, prepared, team.size)
-
+    With the MPI engine every rank calls this function. Only rank 0 gets the result; the others get None.
+    """
     if settings.engine == "simulate":
-        return go(None)
+        return _run(settings, request)
     from lessbits.engines.distributed.mpi import all_ranks
 
     with all_ranks() as world:
         check_ranks(world.size, settings.ranks)
         transport = world.ranks_with_nodes(build_network(settings).nodes)
-        done = None if transport is None else go(transport)
-        return done if world.rank == 0 else None
+        finished = None if transport is None else _run(settings, request, transport)
+        return finished if world.rank == 0 else None
 
 
-def _run(
-    experiment: Experiment,
-    checkpoints: Checkpoints | None,
-    progress: bool,
-    log: Log | None,
-    prepared: float,
-    ranks: int,
-) -> FinishedRun:
-    network, interrupted = describe_network(experiment.network), False
+def _run(settings: Settings, request: RunRequest, transport: "Transport | None" = None) -> FinishedRun:
+    team = transport or SingleProcess()
+    checkpoints = request.checkpoints()
+    if checkpoints is not None and team.rank == 0:
+        checkpoints.check()  # before anything that takes long
+    record_every = settings.record_every or _resumed_interval(checkpoints, team)
+    started = time.perf_counter()
+    with show_activity("making the problem, its solution and step sizes", request.progress):
+        experiment = build(settings.updated(record_every=record_every), transport)
+    prepared = time.perf_counter() - started
+    resolved = experiment.settings.model_dump()
+    with Log(request.log, resolved) if request.log and team.rank == 0 else nullcontext() as log:
+        trace, interrupted = _iterate(experiment, request.progress, log, request.checkpoints(resolved))
+    return FinishedRun(trace, experiment.settings, experiment.network.describe(), interrupted, prepared, team.size)
+
+
+def _resumed_interval(checkpoints: Checkpoints | None, team: "Transport") -> int | None:
+    """Return `record_every` of the run to resume; None for a new run.
+
+    A run that is resumed with more iterations keeps its record interval, so that its records are evenly spaced.
+    """
+    interval = np.zeros(1, np.int64)
+    if checkpoints is not None and team.rank == 0:
+        interval[0] = checkpoints.record_every() or 0
+    return int(team.broadcast(interval)[0]) or None
+
+
+def _iterate(
+    experiment: Experiment, progress: bool, log: Log | None, checkpoints: Checkpoints | None
+) -> tuple[Trace, bool]:
+    """Run the iterations, and return the trace and whether the run was interrupted."""
+    interrupted = False
     try:
         trace = experiment.run((progress, log) if log else progress, checkpoints)
     except Interrupted as stop:
         trace, interrupted = stop.trace, True
     if log is not None:
         log.end(trace)
-    return FinishedRun(trace, experiment.settings, network, interrupted, prepared, ranks)
+    return trace, interrupted

@@ -1,6 +1,5 @@
 """Everything that a run can be told, as flags or as a TOML file: one list of names for both."""
 
-import json
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -10,7 +9,9 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lessbits.errors import InputError, check_name
+from lessbits.methods.registry import BUILT_IN
 
+FORMAT = "lessbits-settings-1"
 LARGEST_SEED = 2**64 - 1
 LARGEST_NETWORK = 10**7
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
@@ -74,9 +75,8 @@ class Settings(BaseModel):
     method: str = _setting(
         "primal-dual",
         "Method",
-        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), accelerated, or a competitor: dgd, "
-        "qdgd, choco, extra, gradient-tracking, gradient-tracking-atc, nids, lead, gt-svrg, diana, vr-diana, ssda, "
-        "msda",
+        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), accelerated, or a competitor: "
+        + ", ".join(list(BUILT_IN)[3:]),
     )
     option: str | None = _setting(
         None,
@@ -205,24 +205,23 @@ class Settings(BaseModel):
         return " ".join(words)
 
     def to_toml(self) -> str:
-        """Write what `read` reads; settings that are None are left out."""
-        lines = []
-        for name, value in self.model_dump().items():
-            if isinstance(value, bool):
-                lines.append(f"{name} = {str(value).lower()}")
-            elif isinstance(value, int | float):
-                lines.append(f"{name} = {value!r}")
-            elif value is not None:
-                # A JSON string is a TOML string but for one character.
-                quoted = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-                lines.append(f"{name} = {quoted}")
-        return "\n".join(lines) + "\n"
+        """Write what `read` reads, the version of the format first; settings that are None are left out."""
+        import tomli_w
+
+        return tomli_w.dumps({"format": FORMAT, **self.model_dump(exclude_none=True)})
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
+    """Return the settings in a file; one that a person wrote need not say its format."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"the settings file {file} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"the settings file {file} is no TOML: {error}") from None
+    if (given := values.pop("format", FORMAT)) != FORMAT:
+        raise InputError(
+            f"the settings file {file} has the format {given!r}, but this version of lessbits reads {FORMAT!r}: take "
+            "the version that wrote it, or leave the format out and check every setting"
+        )
+    return values

@@ -3,17 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lessbits._internal.team import Team
 from lessbits.datasets.samples import Samples, load_samples
 from lessbits.errors import InputError
-from lessbits.problems.design import Layout, node_size
-from lessbits.problems.reference import Team
-
-if TYPE_CHECKING:
-    pass
 
 NODE = "{node}"  # in the name of a data file: each node has its own
 
@@ -23,7 +18,6 @@ class Shards:
     """The samples of the nodes here, and what all nodes agree on."""
 
     samples: list[Samples]
-    layout: Layout
     classes: np.ndarray  # every label that any node has, sorted
 
     def targets(self, problem: str) -> list[np.ndarray]:
@@ -52,9 +46,8 @@ def load_shards(
     # A file may not use the last features: all become as wide as the widest.
     widths = team.all_gather(np.array([part.dim for part in samples]))
     samples = [_widen(part, int(widths.max())) for part in samples]
-    layout = Layout.of(team.all_gather(np.array([node_size(part.features) for part in samples])))
     labels = team.all_gather(np.unique(np.concatenate([part.labels for part in samples])))
-    return Shards(samples, layout, np.unique(labels))
+    return Shards(samples, np.unique(labels))
 
 
 def _widen(samples: Samples, width: int) -> Samples:

@@ -1,47 +1,97 @@
-"""How a run ended, in a sentence."""
+"""When a run ends: the one rule that all engines share, and the sentence that says how it ended."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.pytrees import put, pytree, static
+from lessbits.engines.interrupts import Interrupted
+from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.recorder import Recorder
-from lessbits.engines.recording.trace import LinkModel, Trace
+from lessbits.engines.recording.trace import Trace
 from lessbits.methods.base import Method
 from lessbits.problems.base import Problem
 
 DIVERGED = 1e8  # an error this many times the first one will not come back
 
 
-def ceiling_of(first_error: float, scale: float) -> float:
-    """Return the error from which on a run has diverged; `scale` is an ordinary one for the problem."""
-    return DIVERGED * max(first_error, scale)
+@pytree
+class StopRule:
+    """A run ends when the goal is at most `until`, when the error is above `ceiling`, or after `iterations`.
+
+    The same rule serves a compiled loop (fields are JAX scalars), and the host (plain numbers, see `on_host`): for one
+    run, or for arrays of several.
+    """
+
+    iterations: jax.Array | int
+    until: jax.Array | float  # minus infinity without a target
+    ceiling: jax.Array | float  # infinity until the start is scored
+    goal: str = static(default="error")
+
+    @classmethod
+    def of(cls, iterations: int, until: float | None, goal: str) -> Self:
+        """Make the rule of a run that has not started."""
+        kind = jnp.result_type(float)
+        return cls(put(iterations, np.int32), put(-np.inf if until is None else until, kind), put(np.inf, kind), goal)
+
+    def started(self, first_error: float, scale: float) -> Self:
+        """Return the rule with its ceiling; `scale` is an ordinary squared error for the problem."""
+        return replace(self, ceiling=put(DIVERGED * max(first_error, scale), jnp.result_type(float)))
+
+    def on_host(self) -> Self:
+        """Return the rule with plain numbers, for decisions outside of compiled code."""
+        return replace(self, iterations=int(self.iterations), until=float(self.until), ceiling=float(self.ceiling))
+
+    def reached(self, metrics: Mapping[str, Any]) -> Any:
+        """Tell whether the goal is met."""
+        return metrics[self.goal] <= self.until
+
+    def diverged(self, metrics: Mapping[str, Any]) -> Any:
+        """Tell whether the error is above the ceiling, or NaN."""
+        return (metrics["error"] <= self.ceiling) ^ True  # not `>`, which is false for NaN
+
+    def decided(self, metrics: Mapping[str, Any]) -> Any:
+        """Tell whether the metrics end the run, however many iterations are left."""
+        return self.reached(metrics) | self.diverged(metrics)
+
+    def ends(self, metrics: Mapping[str, Any], iteration: Any) -> Any:
+        """Tell whether the run ends at this record."""
+        return self.decided(metrics) | (iteration >= self.iterations)
+
+
+class Ending(NamedTuple):
+    """Where a run was when it ended."""
+
+    x: np.ndarray  # iterates of all nodes
+    iteration: int
+    compile_seconds: float
+    interrupted: bool
 
 
 def finish(
-    recorder: Recorder,
-    x: np.ndarray,
-    iteration: int,
-    record_every: int,
-    ceiling: float,
-    method: Method,
-    problem: Problem,
-    until: float | None,
-    goal: str,
-    link_model: LinkModel | None,
-    compile_seconds: float,
-    interrupted: bool = False,
+    options: RunOptions, rule: StopRule, recorder: Recorder, method: Method, problem: Problem, ending: Ending
 ) -> Trace:
-    """Say how the run ended, and make its trace."""
-    error = recorder.last("error")
-    converged = until is not None and bool(recorder.last(goal) <= until)
-    diverged = not error <= ceiling
-    if interrupted:
-        message = f"interrupted at iteration {iteration} with {goal} {recorder.last(goal):.3g}"
+    """Make the trace of a run, with a sentence that says how it ended; raise `Interrupted` if it was interrupted."""
+    rule, goal, iteration = rule.on_host(), options.goal, ending.iteration
+    metrics = {name: recorder.last(name) for name in {goal, "error"}}
+    converged, diverged = bool(rule.reached(metrics)), bool(rule.diverged(metrics))
+    if ending.interrupted:
+        message = f"interrupted at iteration {iteration} with {goal} {metrics[goal]:.3g}"
     elif diverged:
-        name = method.suspect(problem)
+        name, error = method.suspect(problem), metrics["error"]
         message = f"diverged at iteration {iteration} (error {error:.2g}): lower {name}, now {getattr(method, name):g}"
     elif converged:
-        message = f"reached {goal} {recorder.last(goal):.3g} at iteration {iteration}"
-        message += "" if record_every == 1 else f" (looked at every {record_every})"
+        message = f"reached {goal} {metrics[goal]:.3g} at iteration {iteration}"
+        message += "" if options.interval == 1 else f" (looked at every {options.interval})"
     else:
-        message = f"stopped after {iteration} iterations with {goal} {recorder.last(goal):.3g}"
-        message += "" if until is None else f", above {until:g}"
-    return Trace(recorder.columns(link_model), x, converged, diverged, message, compile_seconds)
+        message = f"stopped after {iteration} iterations with {goal} {metrics[goal]:.3g}"
+        message += "" if options.until is None else f", above {options.until:g}"
+    columns = recorder.columns(options.link_model)
+    trace = Trace(columns, ending.x, converged, diverged, message, ending.compile_seconds)
+    if ending.interrupted:
+        raise Interrupted(trace)
+    return trace

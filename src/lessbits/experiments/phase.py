@@ -9,13 +9,15 @@ import numpy as np
 from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.rate_slopes import exponent
 from lessbits.experiments.results import Results, Row
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.prediction import theory_inputs
 from lessbits.methods.primal_dual import PrimalDual
+from lessbits.methods.request import MethodRequest
 from lessbits.networks import make_network
 from lessbits.problems import Consensus
 from lessbits.quantizers import Quantizer, make_quantizer
 from lessbits.theory.mean_square import practical_step_sizes
 from lessbits.theory.theorems import free_omega
-from lessbits.tuning.stepsizes import theory_inputs
 
 TARGET = 1e-3
 MOST_ITERATIONS = 200_000
@@ -63,7 +65,7 @@ def _cell(nodes: int, dim: int, graph: str, spelling: str) -> Row:
     problem, network = Consensus.random(nodes, dim), make_network(graph, nodes)
     quantizer = make_quantizer(spelling, dim)
     assert isinstance(quantizer, Quantizer)
-    inputs = theory_inputs(problem, network, quantizer)
+    inputs = theory_inputs(MethodRequest(problem, network, quantizer, Gradients()))
     guess = practical_step_sizes("B", inputs, given={"eta": 1.0}).sizes.theta
 
     def run(theta: float, most: int) -> int | None:

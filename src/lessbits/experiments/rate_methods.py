@@ -13,7 +13,7 @@ from lessbits.experiments.phase import fewest_iterations
 from lessbits.experiments.rate_slopes import exponent, weak_ring
 from lessbits.experiments.results import Results, Row
 from lessbits.methods.base import Method
-from lessbits.methods.baseline import spectral_gap
+from lessbits.methods.common import spectral_gap
 from lessbits.networks import Network
 from lessbits.problems import LeastSquares, Problem
 from lessbits.tuning.stepsizes import make_method

@@ -10,10 +10,12 @@ from lessbits.experiments.rate_methods import curve
 from lessbits.experiments.rate_slopes import exponent, ridge, weak_ring
 from lessbits.experiments.results import Results, Row
 from lessbits.methods.base import Start
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.prediction import theory_inputs
 from lessbits.methods.primal_dual import PrimalDual
+from lessbits.methods.request import MethodRequest
 from lessbits.quantizers import Quantizer, make_quantizer
 from lessbits.theory.theorems import TheoryInputs, noise_floor, rate, step_sizes
-from lessbits.tuning.stepsizes import theory_inputs
 
 NODES, DIM, CONDITION = 8, 8, 3.0
 QUANTIZER = "rand-4"
@@ -27,7 +29,9 @@ def _method(option: str, eta_factor: float = 1.0) -> tuple[PrimalDual, TheoryInp
     """Make Algorithm 1 at theory's step sizes, but for η; return what the theorems depend on too."""
     quantizer = make_quantizer(QUANTIZER, DIM)
     assert isinstance(quantizer, Quantizer)
-    inputs = theory_inputs(ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0), quantizer, option)
+    inputs = theory_inputs(
+        MethodRequest(ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0), quantizer, Gradients(option))
+    )
     sizes = step_sizes(option, inputs)
     return PrimalDual.make(quantizer, sizes.theta, sizes.eta * eta_factor, sizes.alpha, option=option), inputs
 

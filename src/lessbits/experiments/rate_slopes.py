@@ -10,12 +10,14 @@ import numpy as np
 from lessbits.engines.scoring import Lyapunov
 from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.results import Results, Row
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.prediction import theory_inputs
 from lessbits.methods.primal_dual import PrimalDual
+from lessbits.methods.request import MethodRequest
 from lessbits.networks import Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Problem
 from lessbits.quantizers import Quantizer, make_quantizer
 from lessbits.theory.theorems import StepSizes, TheoryInputs, lyapunov_coefficients, rate, step_sizes
-from lessbits.tuning.stepsizes import theory_inputs
 
 NODES = 8
 TARGET = 1e-9  # squared error at which a run ends; it starts at about 1
@@ -87,7 +89,7 @@ def measure(case: Case, dim: int) -> Row:
     network = weak_ring(case.nodes, case.weak) if case.graph == "ring" else make_network(case.graph, case.nodes)
     quantizer = make_quantizer(f"rand-{case.kept}", dim)
     assert isinstance(quantizer, Quantizer)
-    inputs = theory_inputs(problem, network, quantizer, case.option)
+    inputs = theory_inputs(MethodRequest(problem, network, quantizer, Gradients(case.option)))
     sizes = step_sizes(case.option, inputs)
     proven = -math.log1p(-rate(case.option, inputs))
     method = PrimalDual.make(quantizer, *sizes, option=case.option)

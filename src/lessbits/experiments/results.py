@@ -4,7 +4,6 @@ import csv
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
-from lessbits._internal.wording import plain, write_whole
+from lessbits._internal.files import write_whole
+from lessbits._internal.logging import logger
+from lessbits._internal.plain_values import plain
 from lessbits.version import __version__
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ class Results:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def say(self, text: str) -> None:
-        """Tell the user what is going on, on standard error."""
+        """Tell the user what is going on."""
         if self.progress:
-            print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+            logger.info(text, extra={"speaker": self.name})
 
     def cell(self, key: str, inputs: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """Return what an earlier run found for the same inputs, or compute it and keep it.

@@ -111,7 +111,7 @@ class Case:
             self.problem,
             network,
             entrant.quantizer,
-            entrant.option,
+            option=entrant.option,
             **{**fixed, **sizes},
         )
 

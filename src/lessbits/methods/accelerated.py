@@ -22,8 +22,8 @@ import jax.numpy as jnp
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
-from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import ill_conditioned, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import Messages, one_for_all
 from lessbits.networks.local import LocalNetwork
@@ -46,7 +46,7 @@ class AcceleratedState(NamedTuple):
 
 
 @pytree
-class Accelerated(Baseline):
+class Accelerated(Method):
     """Accelerated in κ, with compressed differences: gossip for ill-conditioned losses."""
 
     theta: float
@@ -58,42 +58,44 @@ class Accelerated(Baseline):
     gradients: Gradients = static(default=Gradients())
 
     name = "accelerated"
-    step_size_names = ("theta", "eta", "alpha", "momentum")
-    from_zero = ("momentum",)
+    step_sizes = (
+        StepSize("theta", "θ", "step size of the dual variable"),
+        StepSize("eta", "η", "step size of the gradient"),
+        StepSize("alpha", "α", "step size of the memory"),
+        StepSize("momentum", "β", "momentum", from_zero=True),
+    )
     compresses = True
     mixes = False  # θ damps any weights
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """Those of APAPC's Theorem 1, or practical ones, with gradient steps four times as long.
 
         Nothing is proven of momentum with noise that grows with what is sent: there theory's are LEAD's, without.
         """
-        if problem.convexity <= 0:
+        if request.problem.convexity <= 0:
             raise InputError(f"{cls.name} needs strongly convex losses, but μ = 0 here: add regularization above 0")
-        omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
-        if not practical and omega > 0:
-            facts = network.lambda_max, network.lambda_min, network.max_weight, omega
-            proven = corrected_step_sizes(TheoryInputs(gradients.smoothness(problem), problem.convexity, *facts))
+        omega = request.omega
+        if not request.practical and omega > 0:
+            facts = request.network.lambda_max, request.network.lambda_min, request.network.max_weight, omega
+            proven = corrected_step_sizes(TheoryInputs(request.smoothness, request.problem.convexity, *facts))
             return {**proven._asdict(), "momentum": 0.0}
-        smoothness = gradients.smoothness(problem)
-        tau = min(1.0, math.sqrt(network.rho * problem.convexity / smoothness) / 2)
-        longer = {"B": 4.0, "C": 1.0, "D": 4 / 3}[gradients.option] if practical else 1.0
-        noise = compressor.typical_omega(problem.dim) if omega > 0 and isinstance(compressor, Quantizer) else 0.0
+        smoothness = request.smoothness
+        tau = min(1.0, math.sqrt(request.network.rho * request.problem.convexity / smoothness) / 2)
+        longer = {"B": 4.0, "C": 1.0, "D": 4 / 3}[request.gradients.option] if request.practical else 1.0
+        noise = request.typical_omega if omega > 0 else 0.0
         eta = longer / (4 * tau * smoothness)
         return {
-            "theta": 1 / (eta * network.lambda_max * (1 + NOISE * noise)),
-            "eta": eta / (1 + eta * problem.convexity),
+            "theta": 1 / (eta * request.network.lambda_max * (1 + NOISE * noise)),
+            "eta": eta / (1 + eta * request.problem.convexity),
             "alpha": 1 / (1 + 2 * noise),
             "momentum": 1 - tau,
         }
 
     @classmethod
-    def facts(cls, problem: Problem, network: Network, gradients: Gradients) -> dict[str, Any]:
+    def facts(cls, request: MethodRequest) -> dict[str, Any]:
         """μ."""
-        return {"convexity": problem.convexity}
+        return {"convexity": request.problem.convexity}
 
     @property
     def exchange(self) -> Messages:
@@ -148,3 +150,8 @@ class Accelerated(Baseline):
     def suspect(self, problem: Problem) -> str:
         """The dual step: longer gradient steps need more momentum, and are chosen with it."""
         return "theta"
+
+    @classmethod
+    def may_send_fewest_bits(cls, problem: Problem) -> bool:
+        """Acceleration pays where the problem is ill-conditioned."""
+        return ill_conditioned(problem) and problem.convexity > 0

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
-from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import Baseline, decayed, spectral_gap, start_at
+from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import decayed, spectral_gap, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import Messages, one_for_all
 from lessbits.networks.local import LocalNetwork
@@ -37,7 +37,7 @@ class ChocoState(NamedTuple):
 
 
 @pytree
-class Choco(Baseline):
+class Choco(Method):
     """The strongest compressed competitor in the paper; takes biased compressors too."""
 
     gamma: float
@@ -48,33 +48,35 @@ class Choco(Baseline):
     gradients: Gradients = static(default=Gradients())
 
     name = "choco"
-    step_size_names = ("gamma", "eta", "alpha", "decay")
+    step_sizes = (
+        StepSize("gamma", "γ", "step size of gossip"),
+        StepSize("eta", "η", "step size of the gradient", from_zero=True),
+        StepSize("alpha", "α", "scale of a compressed difference"),
+        StepSize("decay", "", "shrinks steps as 1/(1 + decay·k)", from_zero=True, derived=True),
+    )
     compresses = True
-    from_zero = ("eta", "decay")
     mixes = False  # γ damps any weights
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """γ of their Theorem 2 (practical: δ, the share that the compressor keeps), and η = 1/L, or 0 on consensus.
 
         η is not made to decrease: give `decay`, about ημ/10, to get rid of the bias.
         """
         kept, alpha = 1.0, 1.0
-        if isinstance(compressor, Contraction):
-            kept = compressor.delta(problem.dim)
-        elif isinstance(compressor, Quantizer):
-            kept = alpha = 1 / (1 + compressor.omega(problem.dim))
-        gap, largest = spectral_gap(network), network.lambda_max
-        if gap <= 0 and not practical:
+        if isinstance(request.quantizer, Contraction):
+            kept = request.quantizer.delta(request.problem.dim)
+        elif isinstance(request.quantizer, Quantizer):
+            kept = alpha = 1 / (1 + request.quantizer.omega(request.problem.dim))
+        gap, largest = spectral_gap(request.network), request.network.lambda_max
+        if gap <= 0 and not request.practical:
             raise InputError(
                 f"the theory of choco needs λ_max(W) below 2, but it is {largest:.4g}: take metropolis weights, or "
                 "give gamma"
             )
         proven = gap**2 * kept / (16 * gap + gap**2 + 4 * largest**2 + 2 * gap * largest**2 - 8 * gap * kept)
-        eta = 0.0 if problem.averages else 1 / gradients.smoothness(problem)
-        return {"gamma": kept if practical else proven, "eta": eta, "alpha": alpha, "decay": 0.0}
+        eta = 0.0 if request.problem.averages else 1 / request.smoothness
+        return {"gamma": kept if request.practical else proven, "eta": eta, "alpha": alpha, "decay": 0.0}
 
     @property
     def exchange(self) -> Messages:
@@ -116,3 +118,9 @@ class Choco(Baseline):
     def suspect(self, problem: Problem) -> str:
         """The gradient step, or else the gossip step."""
         return "eta" if self.gradients.too_large(float(self.eta), problem) else "gamma"
+
+    @classmethod
+    def quantizers_to_try(cls, dim: int) -> list[str]:
+        """Biased ones too."""
+        biased = ["grid:1", "grid:2", "grid:5", f"top-{max(1, dim // 20)}", f"top-{max(1, dim // 5)}"]
+        return super().quantizers_to_try(dim) + biased

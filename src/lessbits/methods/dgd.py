@@ -16,14 +16,12 @@ import jax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import Baseline, decayed, start_at
+from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import decayed, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import disagreements, share
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor
 
 
 class DgdState(NamedTuple):
@@ -34,7 +32,7 @@ class DgdState(NamedTuple):
 
 
 @pytree
-class Dgd(Baseline):
+class Dgd(Method):
     """Simple, and biased: a sound start, and the parent of Choco."""
 
     eta: float
@@ -42,15 +40,15 @@ class Dgd(Baseline):
     gradients: Gradients = static(default=Gradients())
 
     name = "dgd"
-    step_size_names = ("eta", "decay")
-    from_zero = ("decay",)
+    step_sizes = (
+        StepSize("eta", "η", "step size of the gradient"),
+        StepSize("decay", "", "shrinks steps as 1/(1 + decay·k)", from_zero=True, derived=True),
+    )
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """η = 1/L, not decreasing."""
-        return {"eta": 1 / gradients.smoothness(problem), "decay": 0.0}
+        return {"eta": 1 / request.smoothness, "decay": 0.0}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> DgdState:
         """Any x⁰."""

@@ -18,8 +18,8 @@ from jax import lax
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import InputError
-from lessbits.methods.base import Message, Outbox, Start
-from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.base import Message, Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
@@ -39,7 +39,7 @@ class DianaState(NamedTuple):
 
 
 @pytree
-class Diana(Baseline):
+class Diana(Method):
     """Linear convergence with full gradients; with option C it stops at a floor."""
 
     eta: float
@@ -48,20 +48,21 @@ class Diana(Baseline):
     gradients: Gradients = static(default=Gradients())
 
     name = "diana"
-    step_size_names = ("eta", "alpha")
+    step_sizes = (
+        StepSize("eta", "η", "step size of the gradient"),
+        StepSize("alpha", "α", "step size of the memory"),
+    )
     options: ClassVar[tuple[str, ...]] = ("B", "C")
     compresses = True
     takes_turns = True  # up, then down
     mixes = False  # a server adds, it does not mix
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """η = 1/(L(1 + 6ω/n)) (practical: 1/(L(1 + ω/n))) and α = 1/(1+ω)."""
-        omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
-        noise = (1 if practical else 6) * omega / problem.nodes
-        return {"eta": 1 / (gradients.smoothness(problem) * (1 + noise)), "alpha": 1 / (1 + omega)}
+        omega = request.omega
+        noise = (1 if request.practical else 6) * omega / request.problem.nodes
+        return {"eta": 1 / (request.smoothness * (1 + noise)), "alpha": 1 / (1 + omega)}
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
@@ -113,7 +114,7 @@ class Diana(Baseline):
         mine = self.quantizer.decode(outbox[0].payload)
         from_leaves, from_hub = inbox
         total = mine + local.sum(lambda slot: self.quantizer.decode(from_leaves.take(slot.links)))
-        mean = total / (1 + link_count(local)[:, None])
+        mean = total / (1 + link_count(local)[:, None]).astype(total.dtype)
         stepped = jnp.where(hub, state.x - self.eta * (state.server_memory + mean), state.x)
         from_hub_x = jnp.where(
             hub, state.x, state.x.at[local.owner].set(from_hub.take(slice(None)))

@@ -15,14 +15,12 @@ import jax.numpy as jnp
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import disagreements, share
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor
 
 
 class ExtraState(NamedTuple):
@@ -35,21 +33,19 @@ class ExtraState(NamedTuple):
 
 
 @pytree
-class Extra(Baseline):
+class Extra(Method):
     """Exact and linear; its η shrinks with 1 - λ_max/2, which is why NIDS was invented."""
 
     eta: float
     gradients: Gradients = static(default=Gradients())
 
     name = "extra"
-    step_size_names = ("eta",)
+    step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """η = (1 - λ_max/2)/L; it is stable up to twice that."""
-        return {"eta": (1 - network.lambda_max / 2) / gradients.smoothness(problem)}
+        return {"eta": (1 - request.network.lambda_max / 2) / request.smoothness}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> ExtraState:
         """Any x⁰, and a z⁰ that sums to zero."""

@@ -22,12 +22,11 @@ from jax import lax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import Baseline, spectral_gap, start_at
+from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import spectral_gap, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import disagreements, share
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor
 from lessbits.quantizers.exact import Exact
@@ -43,25 +42,23 @@ class TrackingState(NamedTuple):
 
 
 @pytree
-class GradientTracking(Baseline):
+class GradientTracking(Method):
     """DIGing: exact and linear; η shrinks with the square of the spectral gap."""
 
     eta: float
     gradients: Gradients = static(default=Gradients())
 
     name = "gradient-tracking"
-    step_size_names = ("eta",)
+    step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """η = (1 - σ)²/(3L), with σ the second largest modulus of M's eigenvalues (practical: (1 - σ)/L).
 
         Theorems allow less by a constant factor; with equal quadratic losses it is stable up to (2 - λ_max)²/(2L).
         """
-        gap = max(spectral_gap(network), 1e-6)
-        return {"eta": (gap if practical else gap**2 / 3) / gradients.smoothness(problem)}
+        gap = max(spectral_gap(request.network), 1e-6)
+        return {"eta": (gap if request.practical else gap**2 / 3) / request.smoothness}
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
@@ -97,21 +94,19 @@ class GradientTracking(Baseline):
 
 
 @pytree
-class AtcTracking(Baseline):
+class AtcTracking(Method):
     """Adapt then combine: two exchanges for a gradient, in turn; even iterations move x, odd ones y."""
 
     eta: float
     gradients: Gradients = static(default=Gradients())
 
     name = "gradient-tracking-atc"
-    step_size_names = ("eta",)
+    step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """As for DIGing."""
-        return GradientTracking.suggest(problem, network, compressor, gradients, practical)
+        return GradientTracking.suggest(request)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> TrackingState:
         """Any x⁰, and y⁰ = ∇F(x⁰): the whole gradient, whatever the option; the first iteration pays for it."""
@@ -125,7 +120,9 @@ class AtcTracking(Baseline):
         """Even: send x - ηy. Odd: take the gradient at the new x, and send y with its change."""
 
         def adapt_x(state: TrackingState) -> tuple[TrackingState, jax.Array]:
-            return state._replace(x=state.x - self.eta * state.tracker), problem.counts * (step.iteration == 0)
+            return state._replace(x=state.x - self.eta * state.tracker), problem.counts * (step.iteration == 0).astype(
+                problem.counts.dtype
+            )
 
         def adapt_tracker(state: TrackingState) -> tuple[TrackingState, jax.Array]:
             gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)

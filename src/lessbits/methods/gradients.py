@@ -25,6 +25,7 @@ class Anchor(NamedTuple):
 class Gradients:
     """How a method takes gradients, by the letters of the paper's Algorithm 1.
 
+        A (line 4)        none: dual gradients, which some methods take          all samples
         B (line 5)        g_i = ∇f_i(x_i)                                       all samples
         C (lines 6-7)     g_i = ∇f_i(x_i, ξ_i)                                  a batch drawn with replacement
         D (lines 8-11)    g_i = ∇f_ij(x_i) - ∇f_ij(w_i) + ∇f_i(w_i),            finite sums (loopless SVRG)
@@ -38,11 +39,11 @@ class Gradients:
 
     def check(self, problem: Problem) -> None:
         """Refuse a batch larger than any node's data."""
-        check_name("option", self.option, ("B", "C", "D"))
+        check_name("option", self.option, ("A", "B", "C", "D"))
         if self.batch_size < 1:
             raise InputError(f"batch_size is {self.batch_size}, but a batch has at least one sample")
         largest = int(np.max(np.asarray(problem.counts)))
-        if self.option != "B" and self.batch_size > largest and not problem.endless:
+        if self.option in ("C", "D") and self.batch_size > largest and not problem.endless:
             samples = "1 sample" if largest == 1 else f"{largest} samples"
             raise InputError(
                 f"batch_size is {self.batch_size}, but no node has more than {samples}: "
@@ -66,7 +67,8 @@ class Gradients:
         gradient = self.reduced(step, x, anchor, problem, local)
         anchor, refreshed = self._move_anchor(step, x, anchor, problem, local)
         # The first iteration pays for the anchor's first gradient.
-        return gradient, anchor, 2 * self.batch_size + problem.counts * (refreshed | (step.iteration == 0))
+        whole = (refreshed | (step.iteration == 0)).astype(problem.counts.dtype)
+        return gradient, anchor, 2 * self.batch_size + problem.counts * whole
 
     def reduced(self, step: Step, x: jax.Array, anchor: Anchor, problem: Problem, local: LocalNetwork) -> jax.Array:
         """∇f_ij(x_i) - ∇f_ij(w_i) + ∇f_i(w_i) for a batch of samples j."""
@@ -78,7 +80,7 @@ class Gradients:
     ) -> tuple[Anchor, jax.Array]:
         """Line 10, with a batch of b samples: w_i⁺ = x_i with probability b/m_i. Also return where the coin fell."""
         coin = draws(step, local.nodes, Purpose.COIN).uniform(1, x.dtype)[:, 0]
-        falls = coin * problem.counts < self.batch_size
+        falls = coin * problem.counts.astype(coin.dtype) < self.batch_size
         # Full gradients are taken of those nodes alone; the coins do not depend on step sizes, so a sweep shares them.
         numbers = jnp.nonzero(falls, size=falls.shape[0], fill_value=0)[0]
         total = falls.sum()
@@ -103,7 +105,8 @@ class Gradients:
 
     def smoothness(self, problem: Problem) -> float:
         """L of what is taken: of the local losses, or of batches of single samples."""
-        return problem.smoothness if self.option == "B" else problem.sample_smoothness(self.batch_size)
+        stochastic = self.option in ("C", "D")
+        return problem.sample_smoothness(self.batch_size) if stochastic else problem.smoothness
 
     def too_large(self, eta: float, problem: Problem) -> bool:
         """Whether gradient descent alone would diverge: η above 2/L, where L is known."""

@@ -19,11 +19,10 @@ from jax import lax
 from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Step
 from lessbits.methods.gradient_tracking import GradientTracking
-from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.gradients import Anchor
+from lessbits.methods.request import MethodRequest
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor
 
 
 @pytree
@@ -36,16 +35,15 @@ class GtSvrg(GradientTracking):
     options = ("D",)
 
     @classmethod
-    def facts(cls, problem: Problem, network: Network, gradients: Gradients) -> dict[str, Any]:
+    def facts(cls, request: MethodRequest) -> dict[str, Any]:
         """The inner loop is a pass over the data."""
-        return {"inner": max(1, round(float(np.mean(np.asarray(problem.counts))) / gradients.batch_size))}
+        samples = float(np.mean(np.asarray(request.problem.counts)))
+        return {"inner": max(1, round(samples / request.gradients.batch_size))}
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """A quarter of DIGing's, with L of single samples."""
-        return {"eta": super().suggest(problem, network, compressor, gradients, practical)["eta"] / 4}
+        return {"eta": super().suggest(request)["eta"] / 4}
 
     def take(
         self, step: Step, x: jax.Array, anchor: Anchor | None, problem: Problem, local: LocalNetwork

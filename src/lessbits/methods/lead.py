@@ -18,8 +18,7 @@ import jax
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
-from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import Baseline
+from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
 from lessbits.networks.local import LocalNetwork
@@ -31,7 +30,7 @@ from lessbits.theory.theorems import TheoryInputs, corrected_step_sizes
 
 
 @pytree
-class Lead(Baseline):
+class Lead(Method):
     """Exact, linear and compressed: often the fewest bits."""
 
     gamma: float
@@ -41,33 +40,40 @@ class Lead(Baseline):
     gradients: Gradients = static(default=Gradients())
 
     name = "lead"
-    step_size_names = ("gamma", "eta", "alpha")
+    step_sizes = (
+        StepSize("gamma", "γ", "step size of gossip"),
+        StepSize("eta", "η", "step size of the gradient"),
+        StepSize("alpha", "α", "step size of the memory"),
+    )
     compresses = True
     mixes = False  # γ damps any weights
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """Those of their Theorem 1, or practical ones."""
-        smoothness = gradients.smoothness(problem)
-        omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
+        smoothness = request.smoothness
+        omega = request.omega
         inputs = TheoryInputs(
-            smoothness, problem.convexity, network.lambda_max, network.lambda_min, network.max_weight, omega
+            smoothness,
+            request.problem.convexity,
+            request.network.lambda_max,
+            request.network.lambda_min,
+            request.network.max_weight,
+            omega,
         )
-        if not practical and problem.convexity <= 0:
+        if not request.practical and request.problem.convexity <= 0:
             raise InputError(
                 "the theory of lead needs strong convexity, but μ = 0 here: give gamma, eta and alpha, or take "
                 "practical step sizes"
             )
-        if not practical:
+        if not request.practical:
             sizes = corrected_step_sizes(inputs)
         else:
-            if isinstance(compressor, Quantizer):
-                omega = NOISE_MARGIN * compressor.typical_omega(problem.dim)
-                inputs = inputs._replace(omega=omega, fading=compressor.fading)
-            inputs = inputs._replace(convexity=problem.typical_convexity)
-            sizes = practical_step_sizes(gradients.option, inputs, "broadcast", corrected=True).sizes
+            if isinstance(request.quantizer, Quantizer):
+                omega = NOISE_MARGIN * request.quantizer.typical_omega(request.problem.dim)
+                inputs = inputs._replace(omega=omega, fading=request.quantizer.fading)
+            inputs = inputs._replace(convexity=request.problem.typical_convexity)
+            sizes = practical_step_sizes(request.gradients.option, inputs, "broadcast", corrected=True).sizes
         return {"gamma": 2 * sizes.eta * sizes.theta, "eta": sizes.eta, "alpha": sizes.alpha}
 
     @property

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from lessbits._internal.axes import PerLink
 from lessbits._internal.pytrees import on_cpu, pytree, take_rows
 from lessbits._internal.randomness import Step, message_draws
 from lessbits._internal.summation import Sum, separate
@@ -178,8 +179,8 @@ class BroadcastMessages(Messages):
 class EdgeMemory(NamedTuple):
     """h_ij of each outgoing link, and g_i = Σ_j w_ij (h_ij - h_ji)."""
 
-    h: jax.Array  # [links here, dim]
-    g: jax.Array  # [nodes here, dim]
+    h: PerLink
+    g: jax.Array
     lost: "EdgeMemory | None"  # what rounding took from h and g, in float32
 
 

@@ -19,15 +19,14 @@ from jax import lax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import start_at
+from lessbits.methods.base import MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.messages import disagreements, share
 from lessbits.methods.ssda import DualBaseline
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor
 
 
 class MsdaState(NamedTuple):
@@ -52,24 +51,24 @@ class Msda(DualBaseline):
     gradients: Gradients = static(default=Gradients("A"))
 
     name = "msda"
-    step_size_names = ("theta", "momentum")
-    from_zero = ("momentum",)
+    step_sizes = (
+        StepSize("theta", "θ", "step size of the dual variable"),
+        StepSize("momentum", "β", "momentum", from_zero=True),
+    )
 
     @classmethod
-    def facts(cls, problem: Problem, network: Network, gradients: Gradients) -> dict[str, Any]:
+    def facts(cls, request: MethodRequest) -> dict[str, Any]:
         """K and the polynomial follow from the network."""
-        eigengap, rounds = _gossip(network)
-        return {"eigengap": eigengap, "lambda_max": network.lambda_max, "rounds": rounds}
+        eigengap, rounds = _gossip(request.network)
+        return {"eigengap": eigengap, "lambda_max": request.network.lambda_max, "rounds": rounds}
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """The proven ones: those of SSDA for the polynomial's eigenvalues, 1 ± 1/a_K."""
-        eigengap, rounds = _gossip(network)
+        eigengap, rounds = _gossip(request.network)
         ripple = 1 / math.cosh(rounds * math.acosh((1 + eigengap) / (1 - eigengap)))
-        root = math.sqrt(problem.condition_number * (1 + ripple) / (1 - ripple))
-        return {"theta": problem.convexity / (1 + ripple), "momentum": (root - 1) / (root + 1)}
+        root = math.sqrt(request.problem.condition_number * (1 + ripple) / (1 - ripple))
+        return {"theta": request.problem.convexity / (1 + ripple), "momentum": (root - 1) / (root + 1)}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> MsdaState:
         """z⁰ sums to zero; x⁰ is where the first search for a dual gradient starts."""

@@ -14,14 +14,12 @@ import jax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import disagreements, share
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor
 
 
 class NidsState(NamedTuple):
@@ -33,21 +31,19 @@ class NidsState(NamedTuple):
 
 
 @pytree
-class Nids(Baseline):
+class Nids(Method):
     """Exact and linear, with η up to 2/L on every network."""
 
     eta: float
     gradients: Gradients = static(default=Gradients())
 
     name = "nids"
-    step_size_names = ("eta",)
+    step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """η = 1/L."""
-        return {"eta": 1 / gradients.smoothness(problem)}
+        return {"eta": 1 / request.smoothness}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> NidsState:
         """Any x⁰; x⁻ - η∇F(x⁻) = x⁰ makes v⁰ = x⁰ - η∇F(x⁰)."""

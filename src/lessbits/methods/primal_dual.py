@@ -20,18 +20,21 @@ of the messages in `messages.py`. The paper's symbols in full words: x iterate, 
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.methods.base import Message, Method, Outbox, Start
+from lessbits.methods.common import start_at, start_dual
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import BroadcastMessages, EdgeMessages, ExactMessages, IndependentMessages, Messages
+from lessbits.methods.prediction import predict_step_sizes, theory_inputs
+from lessbits.methods.request import MethodRequest, StepSize
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
+from lessbits.theory import corrected_step_sizes, rate, step_sizes
 
 OPTIONS = ("A", "B", "C", "D")
 MESSAGES = ("independent", "broadcast", "edge")
@@ -67,10 +70,21 @@ class PrimalDual(Method):
     corrected: bool = static(default=False)
 
     name = "primal-dual"
-    step_size_names = ("theta", "eta", "alpha")
+    step_sizes = (
+        StepSize("theta", "θ", "step size of the dual variable"),
+        StepSize("eta", "η", "step size of the gradient"),
+        StepSize("alpha", "α", "step size of the memory", derived=True),
+    )
+
+    options = OPTIONS
+    compresses = True
+    message_kinds = MESSAGES
+    correctable = True
+    mixes = False  # θ damps any weights
+    predictable = True
 
     @classmethod
-    def make(
+    def make(  # noqa: PLR0913 (the paper's parameters)
         cls,
         quantizer: Compressor,
         theta: float,
@@ -84,9 +98,7 @@ class PrimalDual(Method):
     ) -> "PrimalDual":
         """Check everything; α is 1/(1+ω), which needs the dimension, unless given."""
         if not isinstance(quantizer, Quantizer):
-            raise InputError(
-                f"primal-dual was given {quantizer.name}, which is biased: choose an unbiased quantizer such as dit-4"
-            )
+            raise _biased(quantizer)
         if alpha is None:
             if dim is None:
                 raise InputError("alpha is 1/(1+ω), which depends on the dimension: give alpha or dim")
@@ -98,6 +110,46 @@ class PrimalDual(Method):
         check_name("option", option, OPTIONS)
         check_name("messages", messages, MESSAGES)
         return cls(float(theta), float(eta), float(alpha), quantizer, option, messages, batch_size, corrected)
+
+    @classmethod
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
+        """α = 1/(1+ω), and θ and η of the theorems, or those that are fastest on model problems.
+
+        For option C with a target error ε theory's are those of Corollary C, for option B corrected those of LEAD.
+        """
+        option, given = request.gradients.option, dict(request.given)
+        if option == "A":
+            given.setdefault("eta", 1.0)  # option A has no gradient step
+        if not isinstance(request.quantizer, Quantizer):
+            raise _biased(request.quantizer)
+        if {"theta", "eta"} <= given.keys():
+            return {"alpha": 1 / (1 + request.omega), **given}
+        if request.practical:
+            return {**predict_step_sizes(request).sizes._asdict(), **given}
+        inputs = theory_inputs(request)
+        # LEAD's theorem is about full gradients. Option A has no step to correct; C and D keep what is proven without.
+        lead = request.corrected and option == "B"
+        proven = corrected_step_sizes(inputs) if lead else step_sizes(option, inputs, request.target)
+        return {**proven._asdict(), **given}
+
+    @classmethod
+    def undecided(cls, request: MethodRequest) -> set[str]:
+        """Option A has no gradient step."""
+        return super().undecided(request) - ({"eta"} if request.gradients.option == "A" else set())
+
+    @classmethod
+    def build(cls, request: MethodRequest, sizes: dict[str, float]) -> "PrimalDual":
+        """Make the method with these step sizes."""
+        return cls.make(
+            request.quantizer,
+            sizes["theta"],
+            sizes["eta"],
+            sizes["alpha"],
+            option=request.gradients.option,
+            messages=request.messages or MESSAGES[0],
+            batch_size=request.gradients.batch_size,
+            corrected=request.corrected,
+        )
 
     @property
     def exchange(self) -> Messages:
@@ -122,18 +174,14 @@ class PrimalDual(Method):
         """How options B, C and D take gradients: lines 5 to 11."""
         return Gradients("B" if self.option == "A" else self.option, self.batch_size)
 
-    def check(self, problem: Problem, network: Network) -> None:
-        """Options C and D need batches that fit."""
-        self.gradients.check(problem)
-
     def prepare(self, problem: Problem) -> Problem:
         """Option A wants fast dual gradients."""
         return problem.with_dual() if self.option == "A" else problem
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
         """Line 1: any x⁰ and h⁰, and any z⁰ that sums to zero."""
-        x = problem.start() if start.x is None else jnp.asarray(start.x, jnp.result_type(float))[local.nodes]
-        z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
+        x = start_at(problem, local.nodes, start)
+        z = start_dual(x, local.nodes, start)
         return PrimalDualState(x, z, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
 
     def send(
@@ -159,12 +207,30 @@ class PrimalDual(Method):
         x = state.x - self.eta * self.theta * disagreement if corrected else state.x
         return state._replace(x=x, z=state.z - self.theta * disagreement, memory=memory)
 
-    def passes(self, problem: Problem) -> float:
-        """As the gradients do."""
-        return self.gradients.passes(problem)
-
     def suspect(self, problem: Problem) -> str:
         """Memories run away above α = 1, gradient descent alone above η = 2/L; below that it is the dual step."""
         if float(self.alpha) > 1:
             return "alpha"
         return "eta" if self.option != "A" and self.gradients.too_large(self.eta, problem) else "theta"
+
+    def proven_rate(self, problem: Problem, network: Network) -> float | None:
+        """That of the theorem for the option, if the loss is strongly convex."""
+        if self.corrected:
+            return None
+        gradients = Gradients(self.option, self.batch_size)
+        request = MethodRequest(problem, network, self.quantizer, gradients, self.messages)
+        try:
+            return rate(self.option, theory_inputs(request))
+        except InputError:  # not strongly convex
+            return None
+
+    @classmethod
+    def may_send_fewest_bits(cls, problem: Problem) -> bool:
+        """Gossip is always worth a try."""
+        return True
+
+
+def _biased(compressor: Compressor) -> InputError:
+    return InputError(
+        f"primal-dual was given {compressor.name}, which is biased: choose an unbiased quantizer such as dit-4"
+    )

@@ -15,8 +15,8 @@ import jax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step, message_draws
-from lessbits.methods.base import Message, Outbox, Start
-from lessbits.methods.baseline import Baseline, decayed, start_at
+from lessbits.methods.base import Message, Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import decayed, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
@@ -33,7 +33,7 @@ class QdgdState(NamedTuple):
 
 
 @pytree
-class Qdgd(Baseline):
+class Qdgd(Method):
     """Quantizes iterates, not differences: it needs no memory, and converges very slowly."""
 
     epsilon: float
@@ -43,19 +43,20 @@ class Qdgd(Baseline):
     gradients: Gradients = static(default=Gradients())
 
     name = "qdgd"
-    step_size_names = ("epsilon", "alpha", "decay")
+    step_sizes = (
+        StepSize("epsilon", "ε", "step size of the whole update"),
+        StepSize("alpha", "α", "weight of the gradient"),
+        StepSize("decay", "", "shrinks ε and α by the powers of its paper", from_zero=True),
+    )
     compresses = True
-    from_zero = ("decay",)
     mixes = False  # ε damps any weights
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """ε = 1/((1+ω)² λ_max) and α = 1/L, decreasing."""
-        omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
-        epsilon = 1 / ((1 + omega) ** 2 * network.lambda_max)
-        return {"epsilon": epsilon, "alpha": 1 / gradients.smoothness(problem), "decay": 0.01}
+        omega = request.omega
+        epsilon = 1 / ((1 + omega) ** 2 * request.network.lambda_max)
+        return {"epsilon": epsilon, "alpha": 1 / request.smoothness, "decay": 0.01}
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:

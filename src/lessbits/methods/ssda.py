@@ -18,14 +18,13 @@ import jax.numpy as jnp
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
-from lessbits.methods.base import Outbox, Start
-from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.messages import disagreements, share
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor
 
 
 class SsdaState(NamedTuple):
@@ -36,7 +35,7 @@ class SsdaState(NamedTuple):
     y: jax.Array
 
 
-class DualBaseline(Baseline):
+class DualBaseline(Method):
     """What SSDA and MSDA share: dual gradients."""
 
     options = ("A",)
@@ -71,16 +70,16 @@ class Ssda(DualBaseline):
     gradients: Gradients = static(default=Gradients("A"))
 
     name = "ssda"
-    step_size_names = ("theta", "momentum")
-    from_zero = ("momentum",)
+    step_sizes = (
+        StepSize("theta", "θ", "step size of the dual variable"),
+        StepSize("momentum", "β", "momentum", from_zero=True),
+    )
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """The proven ones."""
-        root = math.sqrt(problem.condition_number * network.rho)
-        return {"theta": problem.convexity / network.lambda_max, "momentum": (root - 1) / (root + 1)}
+        root = math.sqrt(request.problem.condition_number * request.network.rho)
+        return {"theta": request.problem.convexity / request.network.lambda_max, "momentum": (root - 1) / (root + 1)}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> SsdaState:
         """z⁰ sums to zero; x⁰ is where the first search for a dual gradient starts."""

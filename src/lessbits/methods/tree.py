@@ -16,18 +16,19 @@ All nodes know the network, and so the tree. The part (μ/2)‖x‖² of every l
 """
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.axes import Axis
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import InputError
-from lessbits.methods.base import Message, Outbox, Start
-from lessbits.methods.baseline import Baseline, start_at
+from lessbits.methods.base import Message, Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.quasi_newton import Secants, next_point
 from lessbits.networks.local import LocalNetwork
@@ -38,6 +39,7 @@ from lessbits.quantizers import KEYED
 from lessbits.quantizers.base import Compressor, Quantizer
 
 PAIRS = 20  # steps that the root remembers
+FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)  # of grids that a search tries
 
 
 class TreeState(NamedTuple):
@@ -49,12 +51,12 @@ class TreeState(NamedTuple):
     collected: jax.Array  # Σ m_c over the children
     goal: jax.Array  # x'
     passing: Any  # the root's payload, on its way down
-    secants: Secants | None  # of the root, one row where it is held, else none
+    secants: Annotated[Secants | None, Axis.ONE_PROCESS]  # of the root, one row where it is held, else none
     anchor: Anchor | None
 
 
 @pytree
-class Tree(Baseline):
+class Tree(Method):
     """One compressed vector a link and direction for each step that the root takes."""
 
     eta: float
@@ -68,30 +70,28 @@ class Tree(Baseline):
     roots: int = static(default=1)  # held by this process: one or none
 
     name = "tree"
-    step_size_names = ("eta",)
+    step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
     options: ClassVar[tuple[str, ...]] = ("B", "C", "D")
     compresses = True
-    usual_quantizer = "grid:10"
+    default_quantizer = "grid:10"
     mixes = False  # sums, it does not mix
     guarded = True
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """1/L, the size of the first step, and of those after a failure; smaller where gradients are noisy."""
-        return {"eta": {"B": 1, "C": 1 / 2, "D": 1 / 6}[gradients.option] / gradients.smoothness(problem)}
+        return {"eta": {"B": 1, "C": 1 / 2, "D": 1 / 6}[request.gradients.option] / request.smoothness}
 
     @classmethod
-    def facts(cls, problem: Problem, network: Network, gradients: Gradients) -> dict[str, Any]:
+    def facts(cls, request: MethodRequest) -> dict[str, Any]:
         """The tree, and μ; noisy gradients teach nothing about curvature."""
-        tree = spanning_tree(network)
+        tree = spanning_tree(request.network)
         return {
             "parent": jnp.asarray(tree.parent, jnp.int32),
             "depth": jnp.asarray(tree.depth, jnp.int32),
             "height": tree.height,
-            "convexity": max(0.0, problem.convexity),
-            "pairs": PAIRS if gradients.option == "B" else 0,
+            "convexity": max(0.0, request.problem.convexity),
+            "pairs": PAIRS if request.gradients.option == "B" else 0,
         }
 
     @property
@@ -206,6 +206,21 @@ class Tree(Baseline):
     def passes(self, problem: Problem) -> float:
         """A gradient in a round."""
         return self.gradients.passes(problem) / (2 * int(np.asarray(self.height)))
+
+    @property
+    def round_length(self) -> int:
+        """Up the tree, and down again."""
+        return 2 * int(np.asarray(self.height))
+
+    @classmethod
+    def may_send_fewest_bits(cls, problem: Problem) -> bool:
+        """Sums over a tree are always worth a try."""
+        return True
+
+    @classmethod
+    def quantizers_to_try(cls, dim: int) -> list[str]:
+        """Grids from coarse to fine."""
+        return [f"grid:{fineness}" for fineness in FINENESSES]
 
 
 def _choose(mask: jax.Array, these: Any, others: Any) -> Any:

@@ -9,10 +9,7 @@ variance reduction" (2019), in its loopless SVRG variant; there one coin falls f
 
 from lessbits._internal.pytrees import pytree
 from lessbits.methods.diana import Diana
-from lessbits.methods.gradients import Gradients
-from lessbits.networks.network import Network
-from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor, Quantizer
+from lessbits.methods.request import MethodRequest
 
 
 @pytree
@@ -23,10 +20,9 @@ class VrDiana(Diana):
     options = ("D",)
 
     @classmethod
-    def suggest(
-        cls, problem: Problem, network: Network, compressor: Compressor, gradients: Gradients, practical: bool
-    ) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """η = 1/(L(1 + 36(1+ω)/n)) (practical: 1/(L(3 + ω/n))) and α = 1/(1+ω)."""
-        omega = compressor.omega(problem.dim) if isinstance(compressor, Quantizer) else 0.0
-        divisor = 3 + omega / problem.nodes if practical else 1 + 36 * (1 + omega) / problem.nodes
-        return {"eta": 1 / (gradients.smoothness(problem) * divisor), "alpha": 1 / (1 + omega)}
+        omega = request.omega
+        nodes = request.problem.nodes
+        divisor = 3 + omega / nodes if request.practical else 1 + 36 * (1 + omega) / nodes
+        return {"eta": 1 / (request.smoothness * divisor), "alpha": 1 / (1 + omega)}

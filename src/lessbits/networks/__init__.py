@@ -1,4 +1,4 @@
-"""Networks: who talks to whom, with which weights, and how well that mixes."""
+"""Networks: graphs with link weights, and their spectra."""
 
 import os
 import sys
@@ -127,6 +127,6 @@ def _changes(spec: object) -> bool:
 
 
 def _is_networkx(spec: object) -> bool:
-    """Whether this is a networkx graph, without importing networkx: who has one has imported it."""
+    """Whether this is a networkx graph, without importing networkx: a caller who has one has imported it."""
     networkx = sys.modules.get("networkx")
     return networkx is not None and isinstance(spec, networkx.Graph)

@@ -12,7 +12,7 @@ from lessbits.errors import InputError
 from lessbits.networks import spectrum
 from lessbits.networks.weights import check_nodes, check_size, count_components
 
-# A random graph that comes out disconnected is drawn again: for sensible parameters a few draws are enough.
+# A disconnected random graph is drawn again. For sensible parameters a few draws are enough.
 DRAWS = 20
 
 
@@ -26,12 +26,12 @@ class Graph(NamedTuple):
 
 
 def ring(nodes: int) -> Graph:
-    """Each node and the next, around; a ring of two is a single edge."""
+    """Join each node to the next, and the last to the first. A ring of two nodes is a single edge."""
     return Graph("ring", nodes, _ring_edges(nodes), spectrum.ring_spectrum(nodes))
 
 
 def path(nodes: int) -> Graph:
-    """Each node and the next, without closing the ring."""
+    """Join each node to the next, but not the last to the first."""
     first = np.arange(nodes - 1)
     return Graph("path", nodes, _pairs(first, first + 1), spectrum.path_spectrum(nodes))
 

@@ -13,7 +13,7 @@ from lessbits._internal.pytrees import on_cpu, put, pytree
 from lessbits._internal.summation import Sum, add_pairwise, add_slices, separate
 from lessbits.networks.network import Network
 
-BLOCK = 8  # links a node whose gathers are written out, for XLA to fuse into one loop; more of them in several rounds
+BLOCK = 8  # links per node whose gathers XLA fuses into one loop; more links take several rounds
 
 
 class Slot(NamedTuple):
@@ -21,10 +21,10 @@ class Slot(NamedTuple):
 
     links: jax.Array  # local numbers
     nodes: jax.Array | None  # rows of the nodes that own them; None: all nodes, in order
-    weight: jax.Array  # of the links, zero where a node has fewer and any link stands in
+    weight: jax.Array  # of the links; zero for padding, where `links` has an arbitrary link
 
     def own(self, rows: jax.Array) -> jax.Array:
-        """Return the rows of the nodes that own the links, without looking them up where these are all rows."""
+        """Return the rows of the nodes that own the links; no lookup is needed if these are all rows."""
         return rows if self.nodes is None else rows[self.nodes]
 
 
@@ -33,35 +33,35 @@ Term = Callable[[Slot], jax.Array]
 
 @pytree
 class DegreeGroup:
-    """Nodes with about equally many links: none has more than twice as many as another."""
+    """Nodes with similar numbers of links: none has more than twice as many as another."""
 
-    links: jax.Array  # int32 [blocks, places, nodes of the group], local numbers; where a node has fewer, any link
-    weight: jax.Array  # [blocks, places, nodes of the group], zero where a node has fewer
+    links: jax.Array  # int32 [blocks, places, nodes of the group], local numbers; an arbitrary link for padding
+    weight: jax.Array  # [blocks, places, nodes of the group], zero for padding
     nodes: jax.Array | None  # int32 [nodes of the group], their rows; None: all nodes
 
     def slots(self, block: int | jax.Array) -> list[Slot]:
-        """Return one for each place of a block."""
+        """Return a slot for each place of a block."""
         links, weight = self.links[block], self.weight[block]
         return [Slot(links[place], self.nodes, weight[place]) for place in range(links.shape[0])]
 
     def all_slots(self) -> Slot:
-        """Return one for all places of all blocks, one after the other."""
+        """Return one slot for all places of all blocks, concatenated."""
         nodes = jnp.arange(self.links.shape[-1]) if self.nodes is None else self.nodes
         places = self.links.shape[0] * self.links.shape[1]
         return Slot(self.links.reshape(-1), jnp.tile(nodes, places), self.weight.reshape(-1))
 
     def by_place(self, rows: jax.Array) -> jax.Array:
-        """Cut rows of all slots into those of each place."""
+        """Split rows of all slots by place."""
         return rows.reshape(-1, self.links.shape[-1], *rows.shape[1:])
 
 
 def _weighted(slot: Slot, term: Term) -> jax.Array:
-    """Return w_l·term(l), rounded before it is added to anything."""
+    """Return w_l·term(l), rounded before it is added."""
     return separate(slot.weight[:, None] * term(slot))
 
 
 def _unweighted(slot: Slot, term: Term) -> jax.Array:
-    """Return term(l), zero where a node has fewer links."""
+    """Return term(l), zero for padding."""
     return jnp.where(slot.weight[:, None] > 0, term(slot), 0)
 
 
@@ -110,10 +110,10 @@ class LocalNetwork:
         return self._sum(term, _unweighted, lambda terms: terms)
 
     def exact_weighted_sum(self, term: Term) -> Sum:
-        """Return the same with what rounding takes from the sum.
+        """Return the weighted sum with its rounding error.
 
         If terms of a link and its reverse are opposite, then so are their products with the weight, and the sums of all
-        nodes add up to zero in twice the digits.
+        nodes add up to zero with twice the digits.
         """
         return self._sum(term, _weighted, Sum.of)
 
@@ -121,9 +121,10 @@ class LocalNetwork:
         sums = []
         for group in self.groups:
             if group.links.shape[0] > 1 and not on_cpu():
-                # A GPU looks up and adds in one go, whatever their number. On a CPU all terms would be written down.
+                # On a GPU one gather and one sum. On a CPU this would store all terms.
                 total = add_slices(jax.tree.map(group.by_place, start(of(group.all_slots(), term))))
-                sums.append(lax.optimization_barrier(total))  # else each reader adds it up, one term after the other
+                # The barrier keeps XLA from repeating the sum, term by term, in every operation that reads it.
+                sums.append(lax.optimization_barrier(total))
                 continue
 
             def block_sum(block: int | jax.Array, group: DegreeGroup = group) -> Any:
@@ -147,10 +148,10 @@ class LocalNetwork:
 def _degree_groups(
     owner: np.ndarray, weight: np.ndarray, nodes: int
 ) -> tuple[tuple[DegreeGroup, ...], jax.Array | None]:
-    """Gather nodes by the power of two that holds their links, so that groups are few.
+    """Group nodes by their number of links, rounded up to a power of two, so that there are few groups.
 
-    A group is as wide as its nodes need here. That may differ between processes, but a sum does not: places beyond a
-    node's links come last and add zeros.
+    The width of a group is the largest number of links of its nodes here. It may differ between processes, but sums do
+    not: padding comes last and adds zeros.
     """
     degree = np.bincount(owner, minlength=nodes)
     first_link = np.concatenate([[0], np.cumsum(degree)[:-1]])

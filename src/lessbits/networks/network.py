@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 LOSSES = ("loss", "packet_loss", "drop", "drop_probability", "failure_probability")  # attributes of edges
-PSEUDO_INVERSE_NODES = 5000  # a dense inverse beyond takes more than 200 MB and minutes
+PSEUDO_INVERSE_NODES = 5000  # beyond, a dense inverse takes more than 200 MB and minutes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,7 +72,7 @@ class Network:
             pairs, merged = merge_edges(nodes, pairs, given_weights(pairs, weights))
             assert merged is not None
             values = merged
-        if unit_spectrum is None:  # those that have a closed form are connected
+        if unit_spectrum is None:  # graphs with a closed form are connected
             check_connected(nodes, pairs, name)
         owner, neighbor = np.concatenate((pairs, pairs[:, ::-1])).T
         order = np.argsort(owner * nodes + neighbor)
@@ -160,7 +160,7 @@ class Network:
 
     @cached_property
     def _spectrum(self) -> tuple[float, float]:
-        """Both eigenvalues together: each way to find one of them has done most of the work for the other."""
+        """Both eigenvalues at once, because computing one does most of the work for the other."""
         equal = self.max_weight - float(self.weight.min()) <= 1e-15 * self.max_weight
         if self.unit_spectrum is not None and equal:
             smallest, largest = self.unit_spectrum
@@ -210,6 +210,10 @@ class Network:
     def __repr__(self) -> str:
         """One line: name, size, weights."""
         return f"Network({self.name!r}, {self.in_words()})"
+
+    def describe(self) -> str:
+        """Return the name, the size and the weights, for reports."""
+        return f"{self.name}, {self.in_words()}"
 
     def in_words(self) -> str:
         """Return size and weights."""

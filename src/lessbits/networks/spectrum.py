@@ -24,8 +24,8 @@ LANCZOS_TOLERANCE = 1e-6
 # Restarts of Lanczos before a factorisation is tried: about 10 s at 100 000 nodes. Watts-Strogatz graphs with
 # P >= 0.03 need fewer, and factorise in 16 s and more; those with P <= 0.02 need more, and factorise in 1 to 5 s.
 LANCZOS_RESTARTS = 160
-# The same for λ_max of a thin graph: enough where random weights set the top eigenvalue apart from the others; where
-# it has a crowd just below (equal weights), a factorisation next to it is at once there.
+# The same for λ_max of a thin graph: enough if random weights separate the largest eigenvalue from the others. If many
+# are close to it (equal weights), a factorisation next to it converges at once.
 THIN_RESTARTS = 30
 # A graph counts as thin if a breadth-first search meets a level of at most this many √nodes, on average. 2D grids
 # have 0.3 to 1.3 and factorise in 1 s at 100 000 nodes; 3D grids have 7.4, expanders 30 and more, and fill in.
@@ -123,7 +123,7 @@ def is_thin(laplacian: "csr_array") -> bool:
 def _largest_eigenvalue(
     product: Callable[[np.ndarray], np.ndarray], nodes: int, tolerance: float, restarts: int
 ) -> float:
-    """Return the largest eigenvalue of a symmetric operator, from a fixed start: one network gives one number."""
+    """Return the largest eigenvalue of a symmetric operator, from a fixed start, so that the result is reproducible."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     start = np.random.default_rng(0).standard_normal(nodes)
@@ -136,7 +136,7 @@ def _smallest(laplacian: "csr_array") -> float:
     """λ_min⁺ by Lanczos with a bounded effort, else by a factorisation."""
     from scipy.sparse.linalg import ArpackNoConvergence
 
-    # W + c·11ᵀ/n has the eigenvalues of W, but for the zero that we know: it has moved to c, out of the way.
+    # W + c·11ᵀ/n has the eigenvalues of W, except that the known zero has moved to c, away from the others.
     away = 2.0 * float(laplacian.diagonal().max())
 
     def negative(x: np.ndarray) -> np.ndarray:

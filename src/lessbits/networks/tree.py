@@ -1,4 +1,4 @@
-"""A spanning tree of a network: what sums travel up, and answers down."""
+"""A spanning tree of a network, for sums towards the root and answers from it."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +23,7 @@ class SpanningTree(NamedTuple):
 
 
 def spanning_tree(network: Network) -> SpanningTree:
-    """Return the shortest paths to a central node: the lowest tree, or nearly.
+    """Return the tree of shortest paths to a central node, which has the smallest height or nearly.
 
     The centre is the middle of a longest path: one that ends farthest from where the farthest node from node 0 is.
     """

@@ -1,4 +1,4 @@
-"""The losses that nodes hold."""
+"""Problems: the local losses of the nodes."""
 
 from lessbits.problems.base import Problem
 from lessbits.problems.consensus import Consensus

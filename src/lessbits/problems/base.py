@@ -1,4 +1,4 @@
-"""What a problem gives: the local losses f_i of the nodes, their gradients, and what theory wants to know of them."""
+"""The interface of problems: the local losses f_i of the nodes, their gradients, and the constants of theory."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -12,22 +12,24 @@ from jax import lax
 from lessbits._internal.pytrees import short, take_rows, traced
 from lessbits._internal.randomness import Draws, Purpose, Step, draws
 from lessbits._internal.summation import squared_norms, sum_pairwise
+from lessbits._internal.team import SINGLE_PROCESS, Team
 from lessbits.errors import InputError
 from lessbits.problems.newton import solve_dual
-from lessbits.problems.reference import ALONE, Team, in_double, minimise, smallest_curvature
+from lessbits.problems.reference import in_double, minimise, smallest_curvature
+from lessbits.problems.solutions import known_solution, remember_solution
 
 
 class Problem(ABC):
     """min_x (1/n) Σ_i f_i(x), with f_i(x) = (1/m_i) Σ_j f_ij(x).
 
-    Every array that it holds has one row a node, so that a part of the nodes, or one node, is again a problem.
+    Every array has one row per node, so that a part of the nodes, or one node, is again a problem.
     Methods with `x` of shape [nodes here, dim] use row i at node i.
     """
 
     counts: jax.Array  # m_i, int32 [nodes here]
-    endless: ClassVar[bool] = False  # whether samples are fresh each time, so that a batch may have any size
-    averages: ClassVar[bool] = False  # whether the solution is the mean of the start, which gossip alone finds
-    local_constants: ClassVar[bool] = True  # whether a part of the nodes knows its L and μ without the solution
+    endless: ClassVar[bool] = False  # whether each batch has new samples, so that it may have any size
+    averages: ClassVar[bool] = False  # whether the solution is the mean of the start, so that gossip alone finds it
+    local_constants: ClassVar[bool] = True  # whether L and μ of a part of the nodes are known without the solution
 
     def __repr__(self) -> str:
         """Show sizes, not data."""
@@ -74,7 +76,7 @@ class Problem(ABC):
     def hessian(self, x: jax.Array) -> jax.Array:
         """∇²f_i(x_i) at each node, [nodes here, dim, dim]."""
 
-    # What the outside asks for.
+    # What engines, theory and users call.
 
     @property
     @abstractmethod
@@ -92,7 +94,7 @@ class Problem(ABC):
         return int(np.sum(np.asarray(self.counts)))
 
     def start(self) -> jax.Array:
-        """Where runs start unless told otherwise."""
+        """Return the default start of runs, [nodes here, dim]."""
         return jnp.zeros((self.nodes, self.dim), jnp.result_type(float))
 
     def restrict(self, nodes: np.ndarray | jax.Array) -> Self:
@@ -120,28 +122,29 @@ class Problem(ABC):
 
     @cached_property
     def typical_convexity(self) -> float:
-        """The μ that practical step sizes count on: of the local losses, or, if one is flat, of their mean near x*.
+        """The μ that practical step sizes use: of the local losses or, if one is flat, of their mean at x*.
 
-        Where coordinates have penalties of their own, a node with few samples is nearly flat: then the mean counts too.
+        With a penalty per coordinate the loss of a node with few samples is nearly flat: then the mean is used too.
         """
-        return self.mean_curvature(self.solution, ALONE) if self.nearly_flat else self.convexity
+        return self.mean_curvature(self.solution, SINGLE_PROCESS) if self.nearly_flat else self.convexity
 
     @property
     def nearly_flat(self) -> bool:
-        """Whether a local loss may be flat where the mean of all is not."""
+        """Whether a local loss may be flat in a direction where the mean loss is not."""
         return self.convexity <= 0
 
     def mean_curvature(self, solution: np.ndarray, team: Team) -> float:
         """Smallest eigenvalue of the mean of all Hessians at the solution; zero if it is not known."""
         return smallest_curvature(self, solution, team)
 
-    @cached_property
+    @property
     def solution(self) -> np.ndarray:
         """x*, float64 [dim], to a gradient norm of at most 1e-12, or 1e-12 of that at zero if it is above 1."""
-        return self.solve(ALONE)
+        found = known_solution(self)
+        return remember_solution(self, self.solve(SINGLE_PROCESS)) if found is None else found
 
     def solve(self, team: Team) -> np.ndarray:
-        """Find x* of the problem that a team of processes holds together; this one has the nodes here."""
+        """Return x* of the problem that a team of processes holds; this process has the nodes here."""
         return minimise(self, team)
 
     def noise(self, batch_size: int = 1) -> float:
@@ -173,7 +176,7 @@ def _single_sample_variance(problem: Problem, x: jax.Array) -> jax.Array:
         return total + jnp.where(sample < problem.counts, squared_norms(gap), 0)
 
     total = lax.fori_loop(0, problem.counts.max(), add, jnp.zeros(problem.nodes))
-    return total / problem.counts
+    return total / problem.counts.astype(total.dtype)
 
 
 def batch_smoothness(full: float, single: float, batch_size: int) -> float:

@@ -1,4 +1,4 @@
-"""Average consensus: every node holds a vector, all want the mean."""
+"""Average consensus: every node holds a vector, and all compute the mean."""
 
 import jax
 import jax.numpy as jnp
@@ -6,9 +6,9 @@ import numpy as np
 
 from lessbits._internal.pytrees import put, pytree
 from lessbits._internal.summation import squared_distances
+from lessbits._internal.team import Team
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem
-from lessbits.problems.reference import Team
 
 
 @pytree

@@ -11,13 +11,14 @@ import numpy as np
 
 from lessbits._internal.arrays import first_line
 from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.team import Team
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.reference import Team, in_double
+from lessbits.problems.reference import in_double
 
 
 class Constants(NamedTuple):
-    """What theory needs and nothing can find out for an outside function; None where the user does not know it."""
+    """The constants of theory, which cannot be computed for an outside function; None if not known."""
 
     smoothness: float | None = None
     convexity: float | None = None
@@ -26,7 +27,7 @@ class Constants(NamedTuple):
 
 
 def known(value: float | None, name: str) -> float:
-    """Return a declared constant, or say that it was not declared."""
+    """Return a declared constant, or raise if it was not declared."""
     if value is None:
         raise InputError(
             f"{name} of this custom problem is not known: give {name}=… when you make it, or give step sizes"
@@ -140,7 +141,7 @@ class Custom(Declared):
         with in_double(self) as wide:
             samples = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), wide.data)
             point = jnp.asarray(self.solution)
-            # One after the other: all Hessians at once may not fit.
+            # One after the other: all Hessians at once may not fit into memory.
             largest = jax.lax.map(lambda s: jnp.linalg.eigvalsh(jax.hessian(self.loss)(point, s))[-1], samples)
             return float(largest.max())
 
@@ -177,7 +178,7 @@ def _check_loss(loss: Callable[[jax.Array, Any], jax.Array], data: Any, dim: int
 class Outside(Declared):
     """Local gradients from an ordinary Python function of (x, node): NumPy, PyTorch, a simulator; no autodiff.
 
-    JAX calls back into Python once an iteration with the nodes' points. For options C and D give the gradient of a
+    JAX calls the function once per iteration and node. For options C and D give the gradient of a
     single sample too.
 
     >>> import numpy as np
@@ -194,7 +195,7 @@ class Outside(Declared):
     known_solution: tuple[float, ...] | None = static(default=None)
 
     @classmethod
-    def make(
+    def make(  # noqa: PLR0913 (all but three are optional facts that only the user knows)
         cls,
         gradient: Callable[[np.ndarray, int], Any],
         nodes: int,
@@ -217,7 +218,7 @@ class Outside(Declared):
         return cls(counts, dim, constants, numbers, gradient, sample_gradient, loss, given)
 
     def gradient(self, x: jax.Array) -> jax.Array:
-        """Ask the function, node by node."""
+        """Call the function, node by node."""
 
         def ask(points: np.ndarray, nodes: np.ndarray) -> np.ndarray:
             answers = [np.asarray(self.function(np.array(p), int(n))) for p, n in zip(points, nodes, strict=True)]
@@ -231,7 +232,7 @@ class Outside(Declared):
             raise InputError(f"the outside gradient has shape {answer.shape}, but it must be ({self.dim},), as x is")
 
     def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
-        """Ask the function of single samples, node by node."""
+        """Call the function of single samples, node by node."""
         if self.sample_function is None:
             raise InputError(
                 "this outside problem has no gradients of single samples: give sample_gradient=…, or use option B"
@@ -249,7 +250,7 @@ class Outside(Declared):
         return jax.pure_callback(ask, shape, x, self.numbers, indices, vmap_method="sequential")
 
     def losses(self, x: jax.Array) -> jax.Array:
-        """Ask the loss function; NaN if there is none."""
+        """Call the loss function; NaN if there is none."""
         if self.loss is None:
             return jnp.full(x.shape[0], jnp.nan, x.dtype)
         loss = self.loss
@@ -270,9 +271,10 @@ class Outside(Declared):
         return 0.0
 
     def solve(self, team: Team) -> np.ndarray:
-        """As given, else where the mean of the outside gradients vanishes."""
+        """Return the given solution, else the root of the mean of the outside gradients."""
         first = int(self.numbers[0])
-        self._check_answer(np.asarray(self.function(np.zeros(self.dim), first)))  # here the sentence is not wrapped
+        # Checked outside a callback, because JAX would wrap the error.
+        self._check_answer(np.asarray(self.function(np.zeros(self.dim), first)))
         if self.known_solution is not None:
             return np.array(self.known_solution)
         from scipy.optimize import root

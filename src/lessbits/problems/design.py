@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class Layout(NamedTuple):
-    """What all nodes' matrices fit into, wherever they are held, so that a part of the nodes is padded as the whole."""
+    """Sizes that fit the matrices of all nodes, so that every process pads its part in the same way."""
 
     nodes: int
     total: int  # samples of all nodes
     samples: int  # of the largest node
-    entries: int = 1  # non-zeros of the fullest node
+    entries: int = 1  # non-zeros of the node that has most
     longest_row: int = 1  # non-zeros
     row_kinds: tuple[int, ...] = ()  # rows of each kind (see `ragged`) of the node that has most of them
     column_kinds: tuple[int, ...] = ()  # columns, likewise
 
     @classmethod
     def of(cls, sizes: np.ndarray) -> "Layout":
-        """Join the sizes of all nodes."""
+        """Combine the sizes of all nodes."""
         samples, entries, longest, *kinds = sizes.max(axis=0).tolist()
         return cls(
             len(sizes),
@@ -164,7 +164,7 @@ class SparseDesign:
         """The chosen rows of each node, [nodes, batch], dense: a batch is small."""
         first = jnp.take_along_axis(self.row_start, indices, axis=1)
         end = jnp.take_along_axis(self.row_start, indices + 1, axis=1)
-        entry = first[..., None] + jnp.arange(self.longest_row)
+        entry = first[..., None] + jnp.arange(self.longest_row, dtype=first.dtype)[None, None]
         inside = entry < end[..., None]
         flat = jnp.minimum(entry, self.values.shape[1] - 1).reshape(indices.shape[0], -1)
         values = jnp.where(inside, jnp.take_along_axis(self.values, flat, axis=1).reshape(entry.shape), 0)
@@ -174,7 +174,7 @@ class SparseDesign:
         return DenseDesign(dense.at[node, batch, columns].add(values))
 
     def dense(self) -> DenseDesign:
-        """The same with all zeros written out."""
+        """The same as dense matrices."""
         nodes = jnp.arange(self.values.shape[0])[:, None]
         empty = jnp.zeros((self.values.shape[0], self.samples, self.dim), self.values.dtype)
         return DenseDesign(empty.at[nodes, self.row, self.columns].add(self.values))

@@ -57,12 +57,12 @@ class LeastSquares(LinearModel):
         features, targets = [], []
         kept = range(nodes) if held is None else held.tolist()
         for node in range(nodes):
-            # Drawn for all nodes, so that a part of them gets the same numbers.
+            # Drawn for all nodes, so that the numbers of a node do not depend on which nodes are kept.
             frames = random.normal(size=(samples, dim)), random.normal(size=(dim, dim))
             point, error = random.normal(size=dim), random.normal(size=samples)
             if node not in kept:
                 continue
-            with threadpool_limits(1):  # how many threads factor a matrix changes the last bits
+            with threadpool_limits(1):  # the number of threads changes the last bits of a factorisation
                 (left, _), (right, _) = (np.linalg.qr(frame) for frame in frames)
                 matrix = np.sqrt(samples) * (left * np.sqrt(spectrum)) @ right.T
                 targets.append(matrix @ point + error)
@@ -114,7 +114,7 @@ class LeastSquares(LinearModel):
 
     @cached_property
     def _penalised_convexity(self) -> float:
-        """Of data and penalties together, node by node; the smallest penalty where a Hessian is too large to form."""
+        """μ of data and penalties together, node by node; the smallest penalty if a Hessian is too large to form."""
         least = self.penalties[0]
         if self.dim > LARGEST_DENSE:
             return least
@@ -125,6 +125,6 @@ class LeastSquares(LinearModel):
             matrix = self.design.node_matrix(node)
             dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
             values = np.linalg.eigvalsh((dense * weights[node][:, None]).T @ dense + np.diag(pull[node]))
-            # An eigenvalue at rounding is that of a singular matrix.
+            # An eigenvalue of the size of rounding errors counts as zero.
             lowest = min(lowest, values[0] if values[0] > self.dim * np.finfo(float).eps * values[-1] else 0.0)
         return max(least, float(lowest))

@@ -1,4 +1,4 @@
-"""Losses of a linear prediction a·x: least squares and logistic regression share everything but one scalar function."""
+"""Losses of a linear prediction a·x. Least squares and logistic regression differ in one scalar function only."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -21,15 +21,15 @@ from lessbits.problems.reference import in_double
 if TYPE_CHECKING:
     from scipy import sparse
 
-LARGEST_DENSE = 3000  # side of a Gram matrix up to which all its eigenvalues are found
+LARGEST_DENSE = 3000  # size of a Gram matrix up to which all its eigenvalues are computed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearModel(Problem):
     """f_i(x) = (n/m) Σ_j φ(a_ij·x, b_ij) + (λ/2)‖x‖², with m the number of all samples.
 
-    When the nodes have equally many samples the sum is their mean; when they do not, the factor keeps (1/n) Σ f_i the
-    loss of all samples pooled, which is what a user expects to minimise. With a `penalty` p the regularizer is
+    When the nodes have equally many samples the sum is their mean; when they do not, the factor makes (1/n) Σ f_i the
+    mean loss of all samples pooled, which is what a user expects to minimise. With a `penalty` p the regularizer is
     (λ/2) Σ_k p_k x_k²: zero for an intercept.
     """
 
@@ -120,7 +120,7 @@ class LinearModel(Problem):
     def gradient(self, x: jax.Array) -> jax.Array:
         """(n/m) Σ_j φ'(a_ij·x_i) a_ij + λx_i."""
         slopes = self.sample_weight * self.slope(self.design.margins(x), self.targets)
-        # Each slope is wanted for every entry of its row.
+        # Each slope is used for every entry of its row.
         slopes = computed_once(slopes, self.counts[0] >= 0)
         return self.design.combine(slopes) + self.pull(x)
 
@@ -128,7 +128,8 @@ class LinearModel(Problem):
         """Mean over the batch of m_i (n/m) φ'(a_ij·x_i) a_ij + λx_i."""
         rows = self.design.rows(indices)
         slopes = self.slope(rows.margins(x), jnp.take_along_axis(self.targets, indices, axis=1))
-        weight = self.counts[:, None] * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
+        counts = self.counts[:, None].astype(self.sample_weight.dtype)
+        weight = counts * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
         return rows.combine(weight * slopes) + self.pull(x)
 
     def losses(self, x: jax.Array) -> jax.Array:
@@ -142,7 +143,7 @@ class LinearModel(Problem):
         """(n/m) A_iᵀ diag(φ'') A_i + λI."""
         curvatures = self.sample_weight * self.curvature(self.design.margins(x), self.targets)
         pull = self.pull(jnp.ones_like(x))
-        return self.design.gram(curvatures) + pull[:, None] * jnp.eye(self.dim, dtype=x.dtype)
+        return self.design.gram(curvatures) + pull[:, None] * jnp.eye(self.dim, dtype=x.dtype)[None]
 
     @cached_property
     def _data_curvature(self) -> tuple[float, float]:
@@ -153,20 +154,21 @@ class LinearModel(Problem):
 
     @property
     def smoothness(self) -> float:
-        """Largest eigenvalue of a local Hessian, at most."""
+        """An upper bound of the eigenvalues of local Hessians."""
         if self.condition is not None:
             return self.condition[1]
         return self.curvature_bound * self._data_curvature[1] + self.penalties[1]
 
     def sample_smoothness(self, batch_size: int = 1) -> float:
-        """From the longest row."""
-        lengths = np.asarray(self.design.squared_norms() * self.sample_weight * self.counts[:, None], float)
+        """From the sample with the largest norm."""
+        counts = self.counts[:, None].astype(self.sample_weight.dtype)
+        lengths = np.asarray(self.design.squared_norms() * self.sample_weight * counts, float)
         single = self.curvature_bound * float(lengths.max()) + self.penalties[1]
         return batch_smoothness(self.smoothness, single, batch_size)
 
     @property
     def nearly_flat(self) -> bool:
-        """With penalties of their own, coordinates may be held by other nodes' samples alone."""
+        """With a penalty per coordinate, some coordinates may depend on samples of other nodes only."""
         return self.penalty is not None or super().nearly_flat
 
     @property
@@ -185,8 +187,10 @@ class LinearModel(Problem):
             x = jnp.broadcast_to(jnp.asarray(solution), (self.nodes, self.dim))
             slopes = wide.sample_weight * self.slope(wide.design.margins(x), wide.targets)
             mean = squared_norms(wide.design.combine(slopes))
-            second_moment = wide.counts * sum_pairwise(separate(slopes**2 * wide.design.squared_norms()))
-            # With one sample a node the two are equal, but for rounding.
+            second_moment = wide.counts.astype(slopes.dtype) * sum_pairwise(
+                separate(slopes**2 * wide.design.squared_norms())
+            )
+            # With one sample per node the two are equal up to rounding.
             return np.asarray(jnp.where(second_moment - mean > 1e-12 * second_moment, second_moment - mean, 0))
 
 
@@ -213,6 +217,6 @@ def _gram_extremes(matrix: "np.ndarray | sparse.csr_matrix", weight: np.ndarray)
         return 0.0, float(svds(scaled, k=1, return_singular_vectors=False, rng=0)[0]) ** 2
     gram = scaled.T @ scaled if columns <= rows else scaled @ scaled.T
     values = np.linalg.eigvalsh(gram.toarray() if sparse.issparse(gram) else gram)
-    # An eigenvalue at rounding is that of a singular matrix.
+    # An eigenvalue of the size of rounding errors counts as zero.
     singular = columns > rows or values[0] <= max(rows, columns) * np.finfo(float).eps * values[-1]
     return (0.0 if singular else float(values[0])), float(values[-1])

@@ -16,21 +16,21 @@ SHORTEST_STEP = 2.0**-12  # of the full Newton step
 
 
 class _Iterate(NamedTuple):
-    """Where the dual solve is: points, residuals ∇f_i(x_i) - z_i and their norms, and factored Hessians."""
+    """State of the dual solver: points, residuals ∇f_i(x_i) - z_i and their norms, and factored Hessians."""
 
     x: jax.Array
     gap: jax.Array
     size: jax.Array
     factor: jax.Array
-    stale: jax.Array  # whether the Hessians must be factored anew
+    stale: jax.Array  # whether the Hessians must be factored again
     steps: jax.Array
 
 
 def solve_dual(problem: Problem, z: jax.Array, guess: jax.Array) -> jax.Array:
     """Solve ∇f_i(x_i) = z_i at every node to rounding, by Newton's method with backtracking from `guess`.
 
-    A factored Hessian is kept as long as it shrinks the residuals fourfold: from one iteration of a run to the next
-    the solution moves little, and a factorisation costs as much as dozens of gradients.
+    A factored Hessian is kept as long as it reduces the residuals by a factor of four: the solution changes little from
+    one iteration of a run to the next, and a factorisation costs as much as dozens of gradients.
     """
     gap = problem.gradient(guess) - z
     tolerance = 16 * jnp.finfo(z.dtype).eps * (jnp.linalg.norm(z, axis=-1) + jnp.linalg.norm(gap + z, axis=-1))
@@ -57,7 +57,7 @@ def solve_dual(problem: Problem, z: jax.Array, guess: jax.Array) -> jax.Array:
 def _backtrack(
     problem: Problem, z: jax.Array, now: _Iterate, direction: jax.Array, tolerance: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Step along the direction, half as far again wherever the residual would not shrink; stay where nothing helps."""
+    """Step along the direction, halving the step where the residual would not shrink; no step where none helps."""
 
     def attempt(length: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         x = now.x - length[:, None] * direction

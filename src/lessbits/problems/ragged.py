@@ -1,7 +1,7 @@
-"""Products with sparse matrices as sums over lists of different lengths, without scattering anything.
+"""Products with sparse matrices as sums over lists of different lengths, without a scatter.
 
-A compiled scatter adds one number after the other; here lists of about one length stand side by side, padded with zeros
-to a power of two, and are added up as arrays. On w8a that takes a third of the time.
+A compiled scatter adds one number after the other. Here lists of similar length are padded with zeros to a power of two
+and stored in one array, which is summed along an axis. On w8a that takes a third of the time.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ KINDS = 32  # lists of 1, 2, 3 to 4, 5 to 8 … entries
 
 
 def kinds_of(matrix: "sparse.csr_matrix") -> np.ndarray:
-    """Return the k of each row with which 2^k holds its entries, -1 where there are none."""
+    """Return the smallest k of each row such that it has at most 2^k entries; -1 if it has none."""
     lengths = np.diff(matrix.indptr)
     return np.where(lengths > 0, np.ceil(np.log2(np.maximum(lengths, 1))).astype(int), -1)
 
@@ -37,14 +37,14 @@ class RaggedSums:
     """Σ_k a_ik v_k for each row i of each node's matrix, with the rows of one kind in one array."""
 
     values: tuple[jax.Array, ...]  # for each kind that occurs, [nodes, rows, 2^kind]
-    index: tuple[jax.Array, ...]  # int32, likewise: which entry of v
-    place: jax.Array  # int32 [nodes, all rows], where each row's sum stands when those of all kinds are joined
+    index: tuple[jax.Array, ...]  # int32, of the same shapes: which entry of v
+    place: jax.Array  # int32 [nodes, all rows], position of each row's sum in the concatenated sums of all kinds
 
     @classmethod
     def make(cls, parts: Sequence["sparse.csr_matrix"], rows: int, most: Sequence[int]) -> "RaggedSums":
-        """Lay out the nodes' matrices, filled up to as many `rows`, with room for so many rows of each kind."""
+        """Lay out the nodes' matrices, padded to `rows` rows, with room for `most[k]` rows of kind k."""
         values, index, first = [], [], 0
-        place = np.full((len(parts), rows), sum(most), np.int32)  # behind all others is a zero
+        place = np.full((len(parts), rows), sum(most), np.int32)  # the entry after all others is zero
         for kind in np.flatnonzero(most).tolist():
             shape = (len(parts), most[kind], 1 << kind)
             entries, columns = np.zeros(shape), np.zeros(shape, np.int32)
@@ -61,7 +61,7 @@ class RaggedSums:
         return cls(tuple(values), tuple(index), jnp.asarray(place))
 
     def __call__(self, vectors: jax.Array) -> jax.Array:
-        """Return the sums for one vector a node, [nodes, rows]."""
+        """Return the sums for one vector per node, [nodes, rows]."""
         nodes, length = vectors.shape
         first, flat = (jnp.arange(nodes, dtype=jnp.int32) * length)[:, None, None], vectors.reshape(-1)
         return self._join([values * flat[index + first] for values, index in zip(self.values, self.index, strict=True)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,9 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.summation import add_slices
+from lessbits._internal.team import SINGLE_PROCESS, Team
 from lessbits.errors import InputError
+from lessbits.problems.solutions import known_solution, remember_solution
 
 if TYPE_CHECKING:
     from lessbits.problems.base import Problem
@@ -27,7 +29,7 @@ LARGEST_DENSE = 3000  # dimension up to which a Hessian is formed
 @contextmanager
 def in_double(problem: Some) -> Iterator[Some]:
     """Give the problem, as it is held, in float64: a reference must be better than the runs scored against it."""
-    solution = problem.__dict__.get("solution")
+    solution = known_solution(problem)
     with jax.enable_x64(True):
         wide = jax.tree.map(
             lambda leaf: (
@@ -36,41 +38,8 @@ def in_double(problem: Some) -> Iterator[Some]:
             problem,
         )
         if solution is not None:
-            wide.__dict__["solution"] = solution
+            remember_solution(wide, solution)
         yield wide
-
-
-class Team(Protocol):
-    """The processes that hold the nodes of a problem, as far as a reference solution needs them."""
-
-    def all_gather(self, rows: np.ndarray) -> np.ndarray:
-        """Join the rows of all nodes."""
-
-    def broadcast(self, array: np.ndarray | None) -> np.ndarray:
-        """Return the first process's array everywhere."""
-
-    def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-        """Let one process after the other add to a sum."""
-
-
-class OneProcess:
-    """All nodes are here."""
-
-    def all_gather(self, rows: np.ndarray) -> np.ndarray:
-        """Nothing to join."""
-        return rows
-
-    def broadcast(self, array: np.ndarray | None) -> np.ndarray:
-        """Nobody to tell."""
-        assert array is not None
-        return array
-
-    def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-        """Nobody before or after."""
-        return add(start)
-
-
-ALONE = OneProcess()
 
 
 class MeanLoss:
@@ -135,7 +104,7 @@ def _add_hessians(problem: Problem, x: jax.Array, total: jax.Array) -> jax.Array
     return lax.scan(add, total, jnp.arange(problem.nodes))[0]
 
 
-def minimise(problem: Problem, team: Team = ALONE) -> np.ndarray:
+def minimise(problem: Problem, team: Team = SINGLE_PROCESS) -> np.ndarray:
     """Minimise (1/n) Σ f_i to a gradient norm of at most 1e-12, in float64; a team holds the nodes together.
 
     Where data are so large that this is less than rounding, it is 1e-12 of the gradient norm at zero.
@@ -153,7 +122,7 @@ def minimise(problem: Problem, team: Team = ALONE) -> np.ndarray:
     return x
 
 
-def smallest_curvature(problem: Problem, solution: np.ndarray, team: Team = ALONE) -> float:
+def smallest_curvature(problem: Problem, solution: np.ndarray, team: Team = SINGLE_PROCESS) -> float:
     """Return the smallest eigenvalue of the Hessian of (1/n) Σ f_i at the solution; zero if it is too large to form."""
     if problem.dim > LARGEST_DENSE:
         return 0.0

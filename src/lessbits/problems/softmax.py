@@ -105,7 +105,8 @@ class Softmax(Problem):
         """The same over a batch."""
         rows = self.design.rows(indices)
         slopes = self._slopes(self._margins(rows, x), jnp.take_along_axis(self.labels, indices, axis=1))
-        weight = self.counts[:, None] * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
+        counts = self.counts[:, None].astype(self.sample_weight.dtype)
+        weight = counts * jnp.take_along_axis(self.sample_weight, indices, axis=1) / indices.shape[1]
         return self._combine(rows, weight[..., None] * slopes) + self._pull(x)
 
     def losses(self, x: jax.Array) -> jax.Array:
@@ -127,18 +128,25 @@ class Softmax(Problem):
     @cached_property
     def smoothness(self) -> float:
         """Half the largest eigenvalue of a local data matrix: the softmax's Hessian is at most ½."""
-        data = Logistic(self.design, self.labels * 1.0, self.sample_weight, self.regularization, self.counts)
+        data = Logistic(
+            self.design,
+            self.labels.astype(self.sample_weight.dtype),
+            self.sample_weight,
+            self.regularization,
+            self.counts,
+        )
         return 0.5 * data._data_curvature[1] + self._stiffness
 
     def sample_smoothness(self, batch_size: int = 1) -> float:
-        """From the longest row."""
-        lengths = np.asarray(self.design.squared_norms() * self.sample_weight * self.counts[:, None], float)
+        """From the sample with the largest norm."""
+        counts = self.counts[:, None].astype(self.sample_weight.dtype)
+        lengths = np.asarray(self.design.squared_norms() * self.sample_weight * counts, float)
         single = 0.5 * float(lengths.max()) + self._stiffness
         return batch_smoothness(self.smoothness, single, batch_size)
 
     @property
     def nearly_flat(self) -> bool:
-        """With penalties of their own, coordinates may be held by other nodes' samples alone."""
+        """With a penalty per coordinate, some coordinates may depend on samples of other nodes only."""
         return self.penalty is not None or super().nearly_flat
 
     @property
@@ -148,5 +156,5 @@ class Softmax(Problem):
 
     @property
     def _stiffness(self) -> float:
-        """The largest curvature of what is not data."""
+        """The largest curvature of the regularizer."""
         return max(extreme_penalties(self.regularization, self.penalty)[1], self.intercept / self.classes)

@@ -16,12 +16,13 @@ from lessbits.problems.custom import Constants, Declared, known
 class Stream(Declared):
     """An endless stream of samples: a JAX function (x, iteration, node) -> ∇f(x, ξ), for option C.
 
-    The sample ξ must be made from iteration and node (and a seed of your own), so that every engine draws the same.
+    The sample ξ must be made from iteration and node (and a seed of your own), so that all engines draw the same ones.
 
+    >>> centers = jnp.arange(3.0)
     >>> noise = lambda k, node: jax.random.normal(jax.random.fold_in(jax.random.key(node), k), 2)
     >>> problem = Stream.make(
-    ...     lambda x, k, node: x - node + 0.1 * noise(k, node),
-    ...     mean_loss=lambda x, node: 0.5 * ((x - node) ** 2).sum(),
+    ...     lambda x, k, node: x - centers[node] + 0.1 * noise(k, node),
+    ...     mean_loss=lambda x, node: 0.5 * ((x - centers[node]) ** 2).sum(),
     ...     nodes=3,
     ...     dim=2,
     ... )

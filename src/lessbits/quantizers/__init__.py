@@ -1,4 +1,4 @@
-"""Random maps that make messages short: what each one promises, and how it is spelled."""
+"""Quantizers and other compressors, and the spellings that `make_quantizer` reads."""
 
 import difflib
 import re
@@ -37,8 +37,9 @@ __all__ = [
     "register_quantizer",
 ]
 
-KEYED = (Composition, Fading, RandK, SubtractiveDither)  # draw from the stream that a composition's codec uses already
-# Spellings without a number, and spellings NAME-K or NAME:K with one.
+# These use the same random stream as a composition, so they cannot be its second part.
+KEYED = (Composition, Fading, RandK, SubtractiveDither)
+# Spellings without a number, and prefixes of spellings with one: NAME-K or NAME:K.
 _PLAIN: dict[str, Callable[[], Compressor]] = {
     "exact": Exact,
     "ternary": Ternary,
@@ -123,7 +124,7 @@ def _unknown(spelling: str) -> InputError:
         "fading:SPACING:FACTOR",
         "scaled-dit-K",
     ]
-    # Compare the shapes: dot-4 is near dit-K whatever the number.
+    # Compare with K in place of numbers, so that dot-4 is found to be close to dit-K.
     shape = re.sub(r"\d+", "K", spelling)
     if shape in spellings:
         return InputError(

@@ -1,4 +1,4 @@
-"""What every quantizer promises."""
+"""The interface of quantizers and other compressors."""
 
 from abc import ABC, abstractmethod
 from functools import partial
@@ -12,19 +12,19 @@ from lessbits._internal.pytrees import traced
 from lessbits._internal.randomness import Draws, Purpose, Step, draws, make_seed
 from lessbits._internal.summation import separate, squared_distances, squared_norms
 
-SCALE_SLACK = 2.0**-7  # scales travel as the first 16 bits of a float32, rounded up: by less than this share
+SCALE_SLACK = 2.0**-7  # scales are rounded up to the first 16 bits of a float32: relative error below this
 FLOAT_BITS = 32  # the paper's b, for nominal bit counts
-TRIED_ROWS, TRIED_NUMBERS = 64, 2**20  # vectors that a quantizer is tried on, and numbers in them, about
-SMALLEST_SCALE = 1e-34  # norms from 1e-30 to 1e30 are promised; the largest entry may be √d times smaller
+TRIED_ROWS, TRIED_NUMBERS = 64, 2**20  # size of the sample that estimates the typical ω: vectors, and numbers in all
+SMALLEST_SCALE = 1e-34  # norms from 1e-30 to 1e30 are supported; the largest entry may be √d times smaller
 
-Payload = Any  # a pytree of arrays with one row a vector: exactly what is sent
+Payload = Any  # a pytree of arrays with one row per vector: exactly what is sent
 
 
 class Compressor(ABC):
-    """A random map from vectors to payloads, and back: what quantizers and contractions share.
+    """A random map from vectors to payloads and back. Base class of quantizers and contractions.
 
-    Vectors are rows. Whatever depends on a vector alone, such as its norm, is found by `measure`, so that a node with
-    many neighbours finds it once and not once a link.
+    Vectors are rows. `measure` computes what depends on the vector alone, such as its norm, so that a node with many
+    neighbours computes it once and not once per link.
     """
 
     lossless = False
@@ -43,11 +43,11 @@ class Compressor(ABC):
         return
 
     def measure(self, vectors: jax.Array) -> Any:
-        """Return what `quantize` needs to know of each vector besides its coordinates."""
+        """Return what `quantize` needs for each vector besides its coordinates, such as the norm."""
         return ()
 
     def measure_difference(self, vectors: jax.Array, origin: jax.Array) -> Any:
-        """Return `measure(vectors - origin)`; where that can be had without writing the difference down, override."""
+        """Return `measure(vectors - origin)`. Override where this is possible without storing the difference."""
         return self.measure(vectors - origin)
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Compressor(ABC):
 
     @abstractmethod
     def decode(self, payload: Payload) -> jax.Array:
-        """Return the vectors that both ends use."""
+        """Return the vectors that sender and receiver both use."""
 
     @abstractmethod
     def bits(self, dim: int) -> float:
@@ -76,11 +76,11 @@ class Quantizer(Compressor):
 
     @property
     def fading(self) -> float:
-        """By what noise that comes from outside shrinks an iteration, in mean square; 0 if there is none."""
+        """Factor by which noise that does not depend on the vector shrinks per iteration, in mean square; 0 if none."""
         return 0.0
 
     def typical_omega(self, dim: int) -> float:
-        """Return E‖Q(x) - x‖²/‖x‖² of Gaussian vectors, as tried: what ω is in practice, where it bounds the worst."""
+        """Return an estimate of E‖Q(x) - x‖²/‖x‖² for Gaussian vectors; ω bounds the worst case."""
         return min(float(_tried(self, max(1, min(TRIED_ROWS, TRIED_NUMBERS // dim)), dim)), self.omega(dim))
 
 
@@ -92,7 +92,7 @@ def _tried(quantizer: Quantizer, rows: int, dim: int) -> jax.Array:
 
 
 class Contraction(Compressor):
-    """A biased compressor that loses less than everything: E‖C(x) - x‖² ≤ (1 - δ)‖x‖²."""
+    """A biased compressor with a bounded error: E‖C(x) - x‖² ≤ (1 - δ)‖x‖²."""
 
     @abstractmethod
     def delta(self, dim: int) -> float:
@@ -100,13 +100,13 @@ class Contraction(Compressor):
 
 
 def short_scale(norms: jax.Array) -> jax.Array:
-    """Round up to the first 16 bits of a float32, in the type given: what travels is what both ends use.
+    """Round up to the first 16 bits of a float32, and return that in the dtype of `norms`.
 
-    Up, so that no level exceeds s; by less than `SCALE_SLACK`. A scale below 1e-34 becomes zero: differences that small
-    mean that the run has converged.
+    Sender and receiver both use the rounded value. It is rounded up so that no level exceeds s; the relative error is
+    below `SCALE_SLACK`. A scale below 1e-34 becomes zero: differences that small mean that the run has converged.
     """
     rounded = norms.astype(jnp.float32)
-    raised = jnp.where(rounded < norms, jnp.nextafter(rounded, jnp.float32(jnp.inf)), rounded)
+    raised = jnp.where(rounded.astype(norms.dtype) < norms, jnp.nextafter(rounded, jnp.float32(jnp.inf)), rounded)
     words = lax.bitcast_convert_type(raised, jnp.uint32)
     short = lax.bitcast_convert_type((words + jnp.uint32(0xFFFF)) & jnp.uint32(0xFFFF0000), jnp.float32)
     short = jnp.where(jnp.isnan(raised), jnp.float32(jnp.nan), short)
@@ -114,17 +114,17 @@ def short_scale(norms: jax.Array) -> jax.Array:
 
 
 def distances(vectors: jax.Array, origin: jax.Array) -> jax.Array:
-    """`norms(vectors - origin)`, the same bits."""
+    """Return `norms(vectors - origin)`, bit for bit."""
     if vectors.dtype != jnp.float64:
         return norms(vectors - origin)
     return jnp.sqrt(squared_distances(vectors, origin))
 
 
 def norms(vectors: jax.Array) -> jax.Array:
-    """2-norm of each row, safe from 1e-30 to 1e30 in float32 too, where squares would leave the range."""
+    """Return the 2-norm of each row, without overflow from 1e-30 to 1e30, in float32 too."""
     if vectors.dtype == jnp.float64:
         return jnp.sqrt(squared_norms(vectors))
     units = (2.0**50, 1.0, 2.0**-50)
-    # Apart from the squares: of (c·v)² for one number v a compiler makes c²·v², which leaves the range.
+    # `separate` keeps the compiler from rewriting (c·v)² of a single number v as c²·v², which overflows.
     large, medium, small = (unit * jnp.sqrt(squared_norms(separate(vectors * (1 / unit)))) for unit in units)
     return jnp.where(large > 2.0**50, large, jnp.where(medium > 2.0**-20, medium, small))

@@ -1,4 +1,4 @@
-"""One quantizer after another: keep k random coordinates, then round those."""
+"""Two quantizers in sequence: keep k random coordinates, then quantize those."""
 
 import math
 

@@ -21,7 +21,7 @@ class TopK(Contraction):
 
     @classmethod
     def make(cls, kept: int) -> "TopK":
-        """Check k; that it is at most d is checked when d is known."""
+        """Check k. `check` compares it with d, which is not known here."""
         if kept < 1:
             raise InputError(f"top-{kept} keeps {kept} coordinates, but k must be from 1 to the dimension d")
         return cls(kept)
@@ -39,7 +39,7 @@ class TopK(Contraction):
             )
 
     def quantize(self, vectors: jax.Array, measure: tuple[()], draws: Draws) -> jax.Array:
-        """Return the vectors with all but the k largest coordinates set to zero (the first ones among equals)."""
+        """Return the vectors with all but the k largest coordinates set to zero; the first ones win ties."""
         _, positions = jax.lax.top_k(jnp.abs(vectors), self.kept)
         rows = jnp.arange(vectors.shape[0])[:, None]
         return jnp.zeros_like(vectors).at[rows, positions].set(vectors[rows, positions])
@@ -83,7 +83,7 @@ class Scaled(Contraction):
         return self.quantizer.measure(vectors)
 
     def quantize(self, vectors: jax.Array, measure: Payload, draws: Draws) -> Payload:
-        """As the quantizer does: the factor need not travel."""
+        """As the quantizer does. The factor is not sent."""
         return self.quantizer.quantize(vectors, measure, draws)
 
     def decode(self, payload: Payload) -> jax.Array:
@@ -108,7 +108,7 @@ class SignPayload(NamedTuple):
 
 @pytree
 class ScaledSign(Contraction):
-    """Send the signs and the mean magnitude, (‖x‖₁/d)·sign(x): one bit a coordinate, δ ≥ 1/d and near 2/π on noise."""
+    """Send the signs and the mean magnitude, (‖x‖₁/d)·sign(x): one bit per coordinate, δ ≥ 1/d, about 2/π for noise."""
 
     @property
     def name(self) -> str:
@@ -116,7 +116,7 @@ class ScaledSign(Contraction):
         return "sign"
 
     def measure(self, vectors: jax.Array) -> jax.Array:
-        """The mean magnitude of each vector, as it travels."""
+        """The mean magnitude of each vector, as it is sent."""
         return short_scale(sum_pairwise(jnp.abs(vectors)) / vectors.shape[-1])
 
     def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> SignPayload:

@@ -26,7 +26,7 @@ def round_to_levels(
     vectors: jax.Array, scale: jax.Array, level_count: float | jax.Array, level_type: str, draws: Draws
 ) -> DitherPayload:
     """Round s·x/scale to one of its two neighbouring integers, up with the probability of its fractional part."""
-    # The division comes last: XLA computes what precedes it once a row, and would else do it for each coordinate.
+    # Divide here, per row: XLA would otherwise move the division into the loop over coordinates.
     levels_per_unit = (level_count / jnp.where(scale > 0, scale, jnp.inf))[:, None]
     exact, uniform = vectors * levels_per_unit, draws.uniform(vectors.shape[-1], vectors.dtype)
     if vectors.dtype == jnp.float64:
@@ -34,17 +34,17 @@ def round_to_levels(
     else:
         # In float32 the sum of a large level and ξ would be rounded, mostly up.
         below = jnp.floor(exact)
-        levels = below + (uniform > 1 - (exact - below))
+        levels = below + (uniform > 1 - (exact - below)).astype(below.dtype)
     # A level of s may come out one ulp above s.
     most = jnp.asarray(level_count, jnp.int32)
     return DitherPayload(jnp.clip(to_integers(levels), -most, most).astype(level_type), scale)
 
 
 def to_integers(levels: jax.Array) -> jax.Array:
-    """Convert numbers that are whole to int32.
+    """Convert floating-point numbers with integer values to int32.
 
-    In float64 by their bits: 1.5·2^52 added, an integer below 2^51 stands in the last bits. A compiled conversion looks
-    for numbers that do not fit, which takes longer than all the rest of quantizing.
+    In float64 this reads the bits: after adding 1.5·2^52, an integer below 2^51 is in the last bits. The usual
+    conversion checks for overflow, which takes longer than all the rest of quantizing.
     """
     if levels.dtype != jnp.float64:
         return levels.astype(jnp.int32)
@@ -57,7 +57,7 @@ def from_levels(payload: DitherPayload, level_count: float | jax.Array) -> jax.A
 
 
 def level_unit(scale: jax.Array, level_count: float | jax.Array) -> jax.Array:
-    """Δ = scale/s, with the same bits in any program: of a division by a scalar a compiler may make a product."""
+    """Return Δ = scale/s as a product, because compilers may replace a division by a scalar with one."""
     return scale * (1 / jnp.asarray(level_count, scale.dtype))
 
 
@@ -65,7 +65,8 @@ def level_unit(scale: jax.Array, level_count: float | jax.Array) -> jax.Array:
 class Dither(Quantizer):
     """Dithering with s levels: Q(x) = (‖x‖/s) ⌊s·x/‖x‖ + ξ⌋ with ξ uniform in [0, 1)^d (the paper's Example 1).
 
-    Rounding down after adding ξ has the same law for negative numbers as the paper's sign(x)·⌊|x| + ξ⌋, and is faster.
+    For negative numbers, rounding down after adding ξ has the same distribution as the paper's sign(x)·⌊|x| + ξ⌋, and
+    is faster.
     ω = min(d/s², √d/s). Prefer it to `rand-k` at equal bits: its error is smaller on all but very sparse vectors.
     """
 
@@ -98,11 +99,11 @@ class Dither(Quantizer):
             )
 
     def measure(self, vectors: jax.Array) -> jax.Array:
-        """The norm of each vector, as it travels."""
+        """The norm of each vector, as it is sent."""
         return short_scale(norms(vectors))
 
     def measure_difference(self, vectors: jax.Array, origin: jax.Array) -> jax.Array:
-        """The distance of each vector from its origin, as it travels."""
+        """The distance of each vector from its origin, as it is sent."""
         return short_scale(distances(vectors, origin))
 
     def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> DitherPayload:

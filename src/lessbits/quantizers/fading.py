@@ -13,17 +13,17 @@ from lessbits.errors import InputError
 from lessbits.quantizers.base import Quantizer
 from lessbits.quantizers.grid import MOST_LEVEL
 
-OCTAVE = 2**20  # logarithms of spacings are whole numbers, so that both ends find the very same spacing
+OCTAVE = 2**20  # logarithms of spacings are integers, so that sender and receiver compute the same spacing
 STEPS = 16  # spacings in an octave
 FINEST = -110 * OCTAVE  # about 1e-33: differences that small mean that the run has converged
 MANTISSAS = tuple(round((2 ** (step / STEPS) - 1) * 2**23) for step in range(STEPS))  # of float32
-MOST_RAISED = 127  # octaves that a float32 holds
+MOST_RAISED = 127  # octaves in the range of float32
 LARGEST = 2**20  # levels up to here; a message that would need more is sent on a coarser grid
-FIXED_BITS = 24  # a level in a fixed width
+FIXED_BITS = 24  # bits per level with a fixed width
 
 
 class FadingPayload(NamedTuple):
-    """Levels and what the spacing was raised by, which travel; the rest, which the receiver knows."""
+    """Levels and the factor of the spacing, which are sent, and the rest, which the receiver knows."""
 
     levels: jax.Array  # int32 [rows, dim]
     raised: jax.Array  # [rows], a power of two: 1 unless the grid is far too fine for the message
@@ -36,12 +36,12 @@ class FadingPayload(NamedTuple):
 class Fading(Quantizer):
     """Q(x) = Δ(⌊x/Δ + ξ⌋ + ½ - ξ) as subtractive dithering, but with Δ = Δ₀R^k in iteration k, whatever x is.
 
-    The precision adapts: a vector twice as large takes one bit a coordinate more, and one below Δ hardly any. No scale
-    is sent. The error is uniform and independent of x, with variance dΔ²/12: it is noise that comes from outside, and
-    cannot make a method unstable. So step sizes are those for exact messages (ω = 0), and the squared error shrinks by
+    The number of bits adapts: a vector twice as large takes one more bit per coordinate, and one below Δ hardly any.
+    No scale is sent. The error is uniform and independent of x, with variance dΔ²/12, so it cannot make a method
+    unstable. So step sizes are those for exact messages (ω = 0), and the squared error shrinks by
     R² an iteration, or as the method does with exact messages if that is slower (docs/fewest-bits.md). Choose R near
     what the method can do, and Δ₀ near the distance to the solution at the start, in each coordinate. If the schedule
-    runs away from the method, Δ is raised by a power of two that travels, so that levels stay below 2^20.
+    is faster than the method, Δ is multiplied by a power of two, which is sent, so that levels stay below 2^20.
     """
 
     first: int  # log2 Δ₀, in 1/OCTAVE
@@ -69,7 +69,7 @@ class Fading(Quantizer):
         return float(2 ** (-self.fall / OCTAVE))
 
     def spacing(self, iteration: jax.Array | int) -> jax.Array:
-        """Δ of an iteration, float32: one of 16 in an octave, made from whole numbers."""
+        """Return Δ of an iteration, float32: one of 16 values per octave, from integer arithmetic."""
         last = (self.first - FINEST) // self.fall
         logarithm = self.first - self.fall * jnp.minimum(jnp.asarray(iteration, jnp.int32), last)
         steps = logarithm // (OCTAVE // STEPS)
@@ -92,7 +92,7 @@ class Fading(Quantizer):
         return FadingPayload(levels, raised, spacing, draws.low, draws.high)
 
     def decode(self, payload: FadingPayload) -> jax.Array:
-        """Add ½ - ξ to the levels, ξ drawn anew."""
+        """Add ½ - ξ to the levels, with ξ drawn again from the same words."""
         kind = payload.spacing.dtype
         dither = Draws(payload.low, payload.high).uniform(payload.levels.shape[-1], kind)
         return (payload.levels.astype(kind) + (0.5 - dither)) * (payload.raised * payload.spacing)[:, None]
@@ -103,7 +103,7 @@ class Fading(Quantizer):
         return self.factor**2
 
     def omega(self, dim: int) -> float:
-        """0: no part of the error grows with x. What there is, dΔ²/12, is `variance`."""
+        """0: the error does not grow with x. `variance` is dΔ²/12."""
         return 0.0
 
     def variance(self, dim: int, iteration: int) -> float:
@@ -111,5 +111,5 @@ class Fading(Quantizer):
         return dim * float(self.spacing(iteration)) ** 2 / 12
 
     def bits(self, dim: int) -> float:
-        """24 bits a level, in a fixed width: how large levels are depends on the run."""
+        """24 bits per level, as with a fixed width: the size of levels depends on the run."""
         return float(FIXED_BITS * dim)

@@ -25,9 +25,9 @@ class GridPayload(NamedTuple):
 class Grid(Contraction):
     """Round each coordinate to the nearest multiple of Δ, the root mean square of the vector divided by F.
 
-    Nearest, not at random: biased, with at most half of dithering's error at equal Δ, and fewer bits, as no dither is
-    told. What travels is Δ and not the norm, so a sender that knows better how fine a message should be chooses another
-    Δ for it (as `measure`), and entropy coding makes coarser messages shorter.
+    Rounding is to the nearest multiple, not at random: biased, with at most half of the error of dithering at equal Δ,
+    and fewer bits. Δ is sent instead of the norm, so a sender can choose another Δ for a message (as `measure`);
+    entropy coding makes coarser messages shorter.
 
     Each error is at most Δ/2, so that 1 - δ = 1/(4F²) in any dimension.
     """
@@ -49,11 +49,11 @@ class Grid(Contraction):
         return f"grid:{int(self.fineness)}"
 
     def measure(self, vectors: jax.Array) -> jax.Array:
-        """Δ of each vector, as it travels."""
+        """Δ of each vector, as it is sent."""
         return self.spacing(vectors, self.fineness)
 
     def spacing(self, vectors: jax.Array, fineness: jax.Array | float) -> jax.Array:
-        """Δ for another fineness, one for all or one a row."""
+        """Return Δ for another fineness, either one for all rows or one per row."""
         return short_scale(norms(vectors) * (1 / (math.sqrt(vectors.shape[-1]) * jnp.asarray(fineness, vectors.dtype))))
 
     def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> GridPayload:

@@ -29,19 +29,19 @@ class Natural(Quantizer):
         """Return ±(exponent + 127) for each coordinate, or 0 for zero (int16)."""
         mantissa, exponent = jnp.frexp(jnp.abs(vectors))  # |x| = mantissa · 2^exponent, mantissa in [1/2, 1)
         uniform = draws.uniform(vectors.shape[-1], vectors.dtype)
-        code = exponent - 1 + OFFSET + (uniform < 2 * mantissa - 1)
+        code = exponent - 1 + OFFSET + (uniform < 2 * mantissa - 1).astype(exponent.dtype)
         # Below 2^-126 the choice is between that and zero.
         smallest = 2.0**SMALLEST_EXPONENT
         tiny = (uniform * smallest < jnp.abs(vectors)).astype(code.dtype)
         code = jnp.where(jnp.abs(vectors) < smallest, tiny, code)
-        # Beyond float32 the code is infinity's, which a run shows as divergence.
-        return (jnp.sign(vectors) * jnp.minimum(code, 255)).astype(jnp.int16)
+        # Values beyond float32 get the code of infinity, so that the run reports divergence.
+        return (jnp.sign(vectors) * jnp.minimum(code, 255).astype(vectors.dtype)).astype(jnp.int16)
 
     def decode(self, payload: jax.Array) -> jax.Array:
         """Put the sign and the exponent back into the bits of a float32."""
         code = payload.astype(jnp.int32)
         power = lax.bitcast_convert_type(jnp.abs(code) << 23, jnp.float32)
-        return (jnp.sign(code) * power).astype(jnp.result_type(float))
+        return (jnp.sign(code).astype(power.dtype) * power).astype(jnp.result_type(float))
 
     def omega(self, dim: int) -> float:
         """1/8."""

@@ -13,7 +13,7 @@ from lessbits._internal.summation import separate
 from lessbits.errors import InputError
 from lessbits.quantizers.base import FLOAT_BITS, Quantizer
 
-MOST_STEPS = 4096  # strides to choose from; more would not make the choice of coordinates visibly more random
+MOST_STEPS = 4096  # number of strides to choose from; more of them make no visible difference
 
 
 def coprime_strides(dim: int) -> np.ndarray:
@@ -24,21 +24,21 @@ def coprime_strides(dim: int) -> np.ndarray:
 
 
 def draw_pattern(dim: int, draws: Draws) -> tuple[jax.Array, jax.Array]:
-    """Return the stride A, coprime to d, and the shift B of each row: all that the chosen coordinates depend on."""
+    """Return the stride A, coprime to d, and the shift B of each row. They determine the chosen coordinates."""
     strides = jnp.asarray(coprime_strides(dim))
     bits = draws.bits(2)
     return strides[bits[:, 0] % strides.shape[0]], bits[:, 1] % jnp.uint32(dim)
 
 
 def chosen(dim: int, count: jax.Array | float, draws: Draws) -> jax.Array:
-    """Return a mask [rows, dim] of `count` coordinates a row, each in it with probability count/dim.
+    """Return a mask [rows, dim] of `count` coordinates per row, each chosen with probability count/dim.
 
     Coordinate c is chosen if (A·c + B) mod d < k with a random A coprime to d and a random B: exactly k of them,
     without a sort, for a k that may be traced. B alone makes every coordinate equally likely, which is all that
     unbiasedness and ω = d/k - 1 ask for; A makes the pattern differ from row to row.
     """
     stride, shift = draw_pattern(dim, draws)
-    position = stride[:, None] * lax.iota(jnp.uint32, dim) % jnp.uint32(dim) + shift[:, None]
+    position = stride[:, None] * lax.iota(jnp.uint32, dim)[None] % jnp.uint32(dim) + shift[:, None]
     position = jnp.where(position >= dim, position - jnp.uint32(dim), position)
     return position.astype(jnp.int32) < jnp.asarray(count, jnp.int32)
 
@@ -47,15 +47,15 @@ def chosen(dim: int, count: jax.Array | float, draws: Draws) -> jax.Array:
 class RandK(Quantizer):
     """Keep k coordinates chosen at random and scale them by d/k (ω = d/k - 1).
 
-    A payload is the scaled vector with zeros where nothing is sent, so that no sort and no scatter is needed; what
-    travels are its k values, as both ends know the positions. Prefer dithering unless the vectors are very sparse.
+    A payload is the scaled vector with zeros where nothing is sent, so that no sort and no scatter is needed. Only
+    the k values are sent, because both ends know the positions. Prefer dithering unless the vectors are very sparse.
     """
 
     kept: float  # k; traced, so that a sweep over k compiles once
 
     @classmethod
     def make(cls, kept: int) -> "RandK":
-        """Check k; that it is at most d is checked when d is known."""
+        """Check k. `check` compares it with d, which is not known here."""
         if not (kept >= 1 and float(kept).is_integer()):
             raise InputError(f"rand-{kept} was given, but k must be an integer from 1 to the dimension d")
         return cls(float(kept))

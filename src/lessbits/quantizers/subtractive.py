@@ -11,7 +11,7 @@ from lessbits.quantizers.dither import Dither, level_unit, round_to_levels
 
 
 class SubtractivePayload(NamedTuple):
-    """Levels and scale, which travel; and the two words that ξ is drawn from, which the receiver knows."""
+    """Levels and scale, which are sent, and the two words that ξ is drawn from, which the receiver knows."""
 
     levels: jax.Array
     scale: jax.Array
@@ -27,7 +27,7 @@ class SubtractiveDither(Quantizer):
     and variance Δ²/12 in each coordinate, and does not depend on x at all. So ω = d/(12s²), times up to (1+2^-7)² as
     the scale is rounded up. Dithering that is not subtracted has f(1-f)Δ², with f the fractional part of t: twice as
     much on average over f, for the same levels and thus the same bits. With few levels (Δ above some 3 standard
-    deviations of the coordinates) that is less, as coordinates near zero then hardly err, and `dit-k` is better.
+    deviations of the coordinates) it is less, as coordinates near zero then have a small error: `dit-k` is better.
     """
 
     level_count: float  # s, traced
@@ -49,11 +49,11 @@ class SubtractiveDither(Quantizer):
         Dither(self.level_count, self.level_type).check(dim)
 
     def measure(self, vectors: jax.Array) -> jax.Array:
-        """The norm of each vector, as it travels."""
+        """The norm of each vector, as it is sent."""
         return short_scale(norms(vectors))
 
     def measure_difference(self, vectors: jax.Array, origin: jax.Array) -> jax.Array:
-        """The distance of each vector from its origin, as it travels."""
+        """The distance of each vector from its origin, as it is sent."""
         return short_scale(distances(vectors, origin))
 
     def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> SubtractivePayload:
@@ -62,7 +62,7 @@ class SubtractiveDither(Quantizer):
         return SubtractivePayload(levels, scale, draws.low, draws.high)
 
     def decode(self, payload: SubtractivePayload) -> jax.Array:
-        """Add ½ - ξ to the levels, ξ drawn anew."""
+        """Add ½ - ξ to the levels, with ξ drawn again from the same words."""
         kind = payload.scale.dtype
         dither = Draws(payload.low, payload.high).uniform(payload.levels.shape[-1], kind)
         return (payload.levels.astype(kind) + (0.5 - dither)) * level_unit(payload.scale, self.level_count)[:, None]

@@ -26,7 +26,7 @@ class Ternary(Quantizer):
         return "ternary"
 
     def measure(self, vectors: jax.Array) -> jax.Array:
-        """The largest magnitude in each vector, as it travels."""
+        """The largest magnitude in each vector, as it is sent."""
         return short_scale(jnp.max(jnp.abs(vectors), axis=-1))
 
     def quantize(self, vectors: jax.Array, measure: jax.Array, draws: Draws) -> DitherPayload:

@@ -1,1 +1,1 @@
-"""Results for people: tables and plots."""
+"""Results for people: text for the terminal, HTML and Markdown reports, and plots."""

@@ -1,4 +1,4 @@
-"""What `lessbits advise` and `lessbits tune --goal bits` say."""
+"""The text that `lessbits advise` and `lessbits tune --goal bits` print."""
 
 import math
 from typing import Any
@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.table import Table
 
 from lessbits._internal.wording import human
-from lessbits.report.text import numbers, step_sizes_in_words
+from lessbits.report.text import number_table, step_sizes_in_words
 
-SHOWN = 8  # rows of a ranking
+MAX_RANKED = 8  # rows of a ranking
 
 
 def advice_report(advice: dict[str, Any]) -> None:
-    """Say in plain words how far one can compress."""
+    """Print how far messages can be compressed, and what is expected to send the fewest bits."""
     console = Console(highlight=False)
     console.print(f"Network: {advice['network']}.")
     console.print(
@@ -25,54 +25,56 @@ def advice_report(advice: dict[str, Any]) -> None:
         console.print("Broadcast messages share their noise, so the network allows only ω = 2, whatever its shape.")
     if advice["choices"]:
         console.print()
-        console.print(_choices(advice["choices"], advice["exact_bits"]))
+        console.print(_quantizer_table(advice["choices"], advice["exact_bits"]))
         console.print(
-            "Bits are sent a link and iteration, all messages together. The constant factor is estimated from tuned "
-            "runs on ring and star: half of ω halves what is above 1."
+            "Bits are per link and iteration, for all messages together. The constant factor is estimated from tuned "
+            "runs on ring and star: half the ω halves the part above 1."
         )
     best = advice["recommended"]
     console.print()
     if best is None:
-        console.print("No rand-K or dit-K is that gentle: send exact messages, or accept more iterations.")
+        console.print("No rand-K or dit-K is within that bound: send exact messages, or accept more iterations.")
     elif best["bits_saved"] <= 1:
-        console.print("Messages that gentle are no shorter than exact ones: send exact, or accept more iterations.")
+        console.print(
+            "Messages within that bound are no shorter than exact ones: send exact, or accept more iterations."
+        )
     elif best["bits_saved_in_all"] <= 1:
-        console.print("The extra iterations may cost what the shorter messages save: try both before you choose.")
+        console.print("The extra iterations may cost as much as the shorter messages save: try both before you choose.")
     else:
         console.print(
             f"With the paper's messages take --quantizer {best['quantizer']}: {best['bits_saved']:.3g} times fewer "
-            f"bits an iteration, and about {best['bits_saved_in_all']:.2g} times fewer in all if it needs "
+            f"bits per iteration, and about {best['bits_saved_in_all']:.2g} times fewer in all if it needs "
             f"{best['iterations_at_most']:.2f} times the iterations."
         )
     _print_fewest(console, advice["fewest"])
 
 
 def _print_fewest(console: Console, fewest: dict[str, Any]) -> None:
-    """Say what is expected to send the fewest bits."""
+    """Print the methods that are expected to send the fewest bits, with their commands."""
     console.print()
     goal = {"error": "a squared error"}.get(fewest["goal"], f"a {fewest['goal']}")
-    table = numbers(
+    table = number_table(
         f"Fewest bits to {goal} of {fewest['until']:.3g}, as expected", "method", "exchanges", "bits per link"
     )
     for row in fewest["expected"]:
         table.add_row(choice_in_words(row), f"{row['iterations']:,.0f}", human(row["bits"]))
     console.print(table)
-    words = "Bits are encoded, with headers, in one direction: the mean over all links."
+    words = "Bits are those of encoded messages with headers, in one direction: the mean over all links."
     if any(row["method"] == "tree" for row in fewest["expected"]):
         words += (
-            " tree uses only those of a spanning tree, one depth at a time: it saves bits, where they are paid for; "
-            "gossip saves time."
+            " tree uses only the links of a spanning tree, one level at a time: it saves bits; gossip on all links "
+            "saves time."
         )
     console.print(words)
     best, *others = fewest["expected"]
     for row, words in [(row, "Next best") for row in others[:1]] + [(best, "Fewest bits")]:
         console.print()
-        console.print(f"{words}, {human(row['bits'])} a link with {choice_in_words(row)}:")
+        console.print(f"{words}, {human(row['bits'])} per link with {choice_in_words(row)}:")
         console.print(f"  {row['command']}", soft_wrap=True)
 
 
 def choice_in_words(row: dict[str, Any]) -> str:
-    """Name a method with its messages and quantizer."""
+    """Return a method with its variant, messages and quantizer."""
     words = [row["method"], "corrected" if row["corrected"] else "", row["messages"] or "", row["quantizer"]]
     return ", ".join(word for word in words if word)
 
@@ -83,14 +85,16 @@ def fewest_report(found: dict[str, Any]) -> None:
     settings = found["settings"]
     console.print(f"{settings['problem']}, {settings['network']} of {settings['nodes']} nodes, d = {settings['dim']}")
     reached = [row for row in found["candidates"] if math.isfinite(row["wire_bits_per_link"])]
-    table = numbers(f"Best of {len(found['candidates'])}", "", "method", "step sizes", "exchanges", "bits per link")
-    first = {row["method"]: number for number, row in reversed(list(enumerate(reached, start=1)))}
-    above = 0
+    table = number_table(
+        f"Best of {len(found['candidates'])}", "", "method", "step sizes", "exchanges", "bits per link"
+    )
+    best_of_method = {row["method"]: number for number, row in reversed(list(enumerate(reached, start=1)))}
+    last_shown = 0
     for number, row in enumerate(reached, start=1):
-        if number <= SHOWN or number in first.values():  # the best of every method at least
-            if number > above + 1:
+        if number <= MAX_RANKED or number in best_of_method.values():
+            if number > last_shown + 1:
                 table.add_row("…")
-            above = number
+            last_shown = number
             bits = human(row["wire_bits_per_link"])
             words = choice_in_words(row), step_sizes_in_words(row)
             table.add_row(str(number), *words, f"{row['iterations']:,.0f}", bits)
@@ -99,8 +103,8 @@ def fewest_report(found: dict[str, Any]) -> None:
         console.print(f"Take\n  {found['command']}", soft_wrap=True)
 
 
-def _choices(rows: list[dict[str, Any]], exact_bits: float) -> Table:
-    table = numbers(
+def _quantizer_table(rows: list[dict[str, Any]], exact_bits: float) -> Table:
+    table = number_table(
         "The shortest messages within that bound", "quantizer", "ω", "bits", "bits saved", "iterations, up to"
     )
     table.add_row("exact", "0", f"{exact_bits:,.0f}", "1 ×", "1 ×")

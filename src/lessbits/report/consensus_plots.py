@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 def plot_figure_1(rows: list[dict[str, Any]]) -> "Figure":
-    """Draw iterations over ω, a panel for each network."""
+    """Plot iterations over ω, one panel per network."""
     networks = list(dict.fromkeys(row["network"] for row in rows))
     figure, axes = new_figure(1, len(networks), share_y=False)
     for axis, network in zip(axes[0], networks, strict=True):
-        mine = [row for row in rows if row["network"] == network and row["reached"]]
-        exact = [row for row in mine if row["quantizer"] == "exact"]
+        own_rows = [row for row in rows if row["network"] == network and row["reached"]]
+        exact = [row for row in own_rows if row["quantizer"] == "exact"]
         for row in exact:
             axis.axhline(row["iterations"], color="0.4", linestyle=":", label="exact")
         for family, colour, marker in (("dit", COLOURS[0], "o"), ("rand", COLOURS[1], "s")):
             members = sorted(
-                (row for row in mine if row["quantizer"].startswith(family)), key=lambda row: float(row["omega"])
+                (row for row in own_rows if row["quantizer"].startswith(family)), key=lambda row: float(row["omega"])
             )
             axis.plot(
                 [row["omega"] for row in members],
@@ -45,7 +45,7 @@ def plot_figure_1(rows: list[dict[str, Any]]) -> "Figure":
             yscale="log",
             title=network,
             xlabel="ω of the quantizer (numbers: k)",
-            xlim=(0.4, 40),  # finer ones are as good as exact
+            xlim=(0.4, 40),  # below, results equal those of exact messages
             ylabel="iterations to error 1e-3",
         )
         if exact:
@@ -63,17 +63,20 @@ def plot_curves(
     limits: Mapping[str, tuple[float, float]] | None = None,
     log_x: tuple[str, ...] = (),
 ) -> "Figure":
-    """Draw the error of each run over each of the columns in `panels`, which are given with their labels."""
+    """Plot the error of each run over several columns, one panel per column.
+
+    `panels` maps columns to axis labels, `limits` columns to ranges, and `log_x` names columns with a logarithmic axis.
+    """
     figure, axes = new_figure(1, len(panels))
     for axis, (column, label) in zip(axes[0], panels.items(), strict=True):
         for number, (name, curve) in enumerate(curves.items()):
-            # On a logarithmic axis there is no zero: start at the first record after it.
+            # A logarithmic axis has no zero: start at the first positive value.
             first = next(at for at, x in enumerate(curve[column]) if x > 0) if column in log_x else 0
             axis.plot(
                 curve[column][first:],
                 curve["value"][first:],
                 color=COLOURS[number % len(COLOURS)],
-                linestyle=("-", "--", ":", "-.")[number % 4],  # so that curves on top of each other show
+                linestyle=("-", "--", ":", "-.")[number % 4],  # so that curves that coincide are both visible
                 linewidth=1.6,
                 label=name,
             )

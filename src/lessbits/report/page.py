@@ -1,4 +1,4 @@
-"""One self-contained HTML file about some runs: it opens without a network, on a phone, and in the dark."""
+"""The HTML report: one self-contained file that needs no network, fits a phone, and has a dark mode."""
 
 import json
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from typing import Any
 
 from lessbits._internal.wording import counted
 from lessbits.engines.recording.trace import Trace
-from lessbits.report.drawing import draw_network
+from lessbits.report.network_drawing import draw_network
 from lessbits.report.plots import COLOURS
-from lessbits.report.runs import ACROSS, UPWARDS, curves, floor, name_runs, row
+from lessbits.report.runs import X_AXES, Y_AXES, axis_floor, name_runs, table_row, thin_curves
 
-HIDDEN = ("edges",)  # of the provenance: drawn, not listed
+HIDDEN = ("edges",)  # of the provenance: drawn, but not listed
 
 
-def page(traces: Sequence[Trace], title: str = "lessbits report", across: str = "iterations") -> str:
-    """Return the whole page."""
+def html_page(traces: Sequence[Trace], title: str = "lessbits report", x_axis: str = "iterations") -> str:
+    """Return the whole page; `x_axis` is the title of the horizontal axis that it shows first."""
     from plotly.offline import get_plotlyjs
 
     names = name_runs(traces)
@@ -43,7 +43,7 @@ def page(traces: Sequence[Trace], title: str = "lessbits report", across: str = 
 </div>
 <div id="plot"></div>
 <h2>Runs</h2>
-{_table([row(trace, name) for trace, name in zip(traces, names, strict=True)])}
+{_table([table_row(trace, name) for trace, name in zip(traces, names, strict=True)])}
 <p class="faint">Bits per link are those of the bytes sent, with headers; nominal ones follow the paper's formulas.
 Bits saved compares with a vector of 32-bit numbers on each link in each iteration. A rate is the share by which an
 iteration shrinks the error: proven for theory's step sizes, and measured on the way down.</p>
@@ -51,7 +51,7 @@ iteration shrinks the error: proven for theory's step sizes, and measured on the
 <h2>Settings</h2>
 {"".join(_settings(trace, name) for trace, name in zip(traces, names, strict=True))}
 <footer>Made by lessbits. Everything is in this file; nothing is loaded from elsewhere.</footer>
-<script type="application/json" id="page">{_json(_page(traces, names, across))}</script>
+<script type="application/json" id="page">{_json(_script_data(traces, names, x_axis))}</script>
 <script>{get_plotlyjs()}</script>
 <script>
 {parts["page.js"]}</script>
@@ -64,27 +64,29 @@ def _versions(traces: Sequence[Trace]) -> str:
     return ", ".join(sorted({escape(str(trace.provenance.get("version", "of unknown version"))) for trace in traces}))
 
 
-def _page(traces: Sequence[Trace], names: Sequence[str], opens: str) -> dict[str, Any]:
-    """Return what the page's script reads."""
-    there = {column for trace in traces for column in trace.columns}
-    titles = [title for column, title, _ in ACROSS if column in there]
+def _script_data(traces: Sequence[Trace], names: Sequence[str], x_axis: str) -> dict[str, Any]:
+    """Return the data that page.js reads."""
+    recorded = {column for trace in traces for column in trace.columns}
+    titles = [title for column, title, _ in X_AXES if column in recorded]
     return {
-        "opens": titles.index(opens) if opens in titles else 0,
-        "runs": [{"name": name, "columns": curves(trace)} for trace, name in zip(traces, names, strict=True)],
+        "opens": titles.index(x_axis) if x_axis in titles else 0,
+        "runs": [{"name": name, "columns": thin_curves(trace)} for trace, name in zip(traces, names, strict=True)],
         "across": [
-            {"column": column, "title": title, "factor": factor} for column, title, factor in ACROSS if column in there
+            {"column": column, "title": title, "factor": factor}
+            for column, title, factor in X_AXES
+            if column in recorded
         ],
         "upwards": [
-            {"column": column, "title": title, "floor": floor(traces, column)}
-            for column, title in UPWARDS
-            if column in there
+            {"column": column, "title": title, "floor": axis_floor(traces, column)}
+            for column, title in Y_AXES
+            if column in recorded
         ],
         "colours": COLOURS,
     }
 
 
 def _json(value: Any) -> str:
-    """Write JSON that cannot end the element that it stands in."""
+    """Return JSON that cannot close the script element that contains it."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 

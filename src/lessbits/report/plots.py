@@ -1,4 +1,4 @@
-"""Plots as files."""
+"""What all plots share, and the plot of `lessbits demo`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Told apart by colour-blind readers too (Okabe and Ito).
+# Okabe and Ito's palette, which colour-blind readers can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
 
 def new_figure(
     rows: int = 1, columns: int = 1, share_y: bool = True, width: float = 5.0, height: float = 3.8
 ) -> tuple["Figure", Any]:
-    """Return a figure and its axes, [rows, columns], with grids, drawn without a screen."""
+    """Return a figure and its axes, [rows, columns], with grids; no display is needed."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams["svg.hashsalt"] = "lessbits"  # the same data give the same file
-    plt.rcParams["legend.loc"] = "upper right"  # curves fall; to look for the best place can take seconds
+    plt.rcParams["svg.hashsalt"] = "lessbits"  # so that the same data give the same file
+    plt.rcParams["legend.loc"] = (
+        "upper right"  # curves descend, and Matplotlib's search for the best place can take seconds
+    )
     figure, axes = plt.subplots(
         rows,
         columns,
@@ -35,7 +37,7 @@ def new_figure(
 
 
 def plot_headline(results: dict[str, list[dict[str, Any]]], path: Path) -> None:
-    """Draw iterations and bits over ω for each network: flat on the star, rising on the ring."""
+    """Plot iterations and bits over ω for each network: flat on the star, rising on the ring."""
     figure, grid = new_figure(1, 2, share_y=False, height=4)
     axes = grid[0]
     for (network, rows), colour, marker in zip(results.items(), COLOURS, ("o", "s"), strict=False):

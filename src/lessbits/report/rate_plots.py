@@ -1,4 +1,4 @@
-"""Plots of rates: iterations over κ, ρ and ω, convergence curves, and the phase diagram of free compression."""
+"""Plots of rates: iterations over κ, ρ and ω, convergence curves, and the map of free compression."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def _legend_below(figure: "Figure", axes: list["Axes"], columns: int) -> None:
-    """Show each label of all panels once, below them."""
+    """Show each label of all panels once, in a legend below them."""
     entries: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -25,7 +25,7 @@ def _legend_below(figure: "Figure", axes: list["Axes"], columns: int) -> None:
 
 
 def _few_ticks(axis: "Axes") -> None:
-    """Label powers of ten alone: labels between them run into each other."""
+    """Label only powers of ten: labels between them would overlap."""
     from matplotlib.ticker import NullFormatter
 
     axis.xaxis.set_minor_formatter(NullFormatter())
@@ -33,7 +33,7 @@ def _few_ticks(axis: "Axes") -> None:
 
 
 def plot_slopes(rows: list[Row]) -> "Figure":
-    """Draw iterations for an e-fold of the error over κ, ρ and ω: measured (markers) and proven (dashed)."""
+    """Plot the iterations that reduce the error by a factor e over κ, ρ and ω: measured (markers), proven (dashed)."""
     figure, (axes,) = new_figure(1, 3, width=4.4, height=4.8)
     styles = {key: at for at, key in enumerate(dict.fromkeys((row["problem"], row["option"]) for row in rows))}
     panels = (
@@ -42,9 +42,9 @@ def plot_slopes(rows: list[Row]) -> "Figure":
         ("omega", "quantizer's ω"),
     )
     for axis, (varied, label) in zip(axes, panels, strict=True):
-        mine = [row for row in rows if row["varied"] == varied]
-        for problem, option, family in dict.fromkeys((r["problem"], r["option"], r["family"]) for r in mine):
-            sweep = [r for r in mine if (r["problem"], r["option"], r["family"]) == (problem, option, family)]
+        panel = [row for row in rows if row["varied"] == varied]
+        for problem, option, family in dict.fromkeys((r["problem"], r["option"], r["family"]) for r in panel):
+            sweep = [r for r in panel if (r["problem"], r["option"], r["family"]) == (problem, option, family)]
             at = styles[problem, option]
             sized = family.endswith("sizes")
             values = [row[varied] for row in sweep]
@@ -69,7 +69,7 @@ def plot_slopes(rows: list[Row]) -> "Figure":
 
 
 def plot_methods(rows: list[Row]) -> "Figure":
-    """Draw the error of sublinear methods in log-log scale and of linear ones in log scale."""
+    """Plot the error of sublinear methods in log-log scale, and of linear methods in log scale."""
     figure, ((left, right),) = new_figure(1, 2, share_y=False, width=6, height=4.6)
     sublinear = [row for row in rows if "tau" in row]
     linear = [row for row in rows if "tau" not in row]
@@ -91,13 +91,13 @@ def plot_methods(rows: list[Row]) -> "Figure":
 
 
 def plot_growth(rows: list[Row]) -> "Figure":
-    """Draw tuned iterations of linear methods over κ, ρ and both."""
+    """Plot the tuned iterations of linear methods over κ, ρ and both."""
     figure, (axes,) = new_figure(1, 3, width=4.4, height=4.4)
     labels = {"kappa": "condition number κ", "rho": "network condition number ρ", "product": "κρ, both growing"}
     for axis, (varied, label) in zip(axes, labels.items(), strict=True):
         for at, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
-            mine = [r for r in rows if (r["method"], r["varied"]) == (method, varied) and r["iterations"]]
-            values, needed = [row[varied] for row in mine], [row["iterations"] for row in mine]
+            solved = [r for r in rows if (r["method"], r["varied"]) == (method, varied) and r["iterations"]]
+            values, needed = [row[varied] for row in solved], [row["iterations"] for row in solved]
             axis.plot(values, needed, color=COLOURS[at + 3], marker=MARKERS[at], label=method)
         solved = [row for row in rows if row["varied"] == varied and row["iterations"]]
         values = sorted({row[varied] for row in solved})
@@ -112,7 +112,7 @@ def plot_growth(rows: list[Row]) -> "Figure":
 
 
 def plot_options(rows: list[Row], floors: list[Row]) -> "Figure":
-    """Draw the error of options A to D, and option C's floor over η."""
+    """Plot the error of options A to D, and the floor of option C over η."""
     figure, ((left, right),) = new_figure(1, 2, share_y=False, width=6, height=4.4)
     for at, row in enumerate(rows):
         iteration, error = np.array(row["curve"][1:]).T
@@ -135,47 +135,56 @@ def plot_options(rows: list[Row], floors: list[Row]) -> "Figure":
 
 
 def plot_phase(rows: list[Row]) -> "Figure":
-    """Draw the slowdown over graphs and ω as a map, with theory's boundary, and all iterations over the bound."""
-    from matplotlib.colors import LogNorm
-
+    """Plot where compression is free: a map of the slowdown over graphs and ω, and all iterations over the bound."""
     figure, ((left, right),) = new_figure(1, 2, share_y=False, width=7.25, height=5.4)
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
-    omegas = dict.fromkeys(sorted((row["omega"], row["quantizer"]) for row in rows if row["omega"] > 0))
+    _draw_slowdown_map(figure, left, rows, graphs)
+    _draw_iterations_over_bound(right, rows, graphs)
+    return figure
+
+
+def _draw_slowdown_map(figure: "Figure", axis: "Axes", rows: list[Row], graphs: list[str]) -> None:
+    """Draw the slowdown against exact messages for each graph and quantizer, with the boundary of the theory."""
+    from matplotlib.colors import LogNorm
+
+    omegas = list(dict.fromkeys(sorted((row["omega"], row["quantizer"]) for row in rows if row["omega"] > 0)))
     slowdown = np.full((len(graphs), len(omegas)), np.nan)
     for row in rows:
         if row["omega"] > 0 and row["slowdown"] is not None:
-            slowdown[graphs.index(row["graph"]), list(omegas).index((row["omega"], row["quantizer"]))] = row["slowdown"]
-    left.grid(False, which="both")
-    image = left.imshow(slowdown, norm=LogNorm(1, 100), cmap="cividis", aspect="auto")
+            slowdown[graphs.index(row["graph"]), omegas.index((row["omega"], row["quantizer"]))] = row["slowdown"]
+    axis.grid(False, which="both")
+    image = axis.imshow(slowdown, norm=LogNorm(1, 100), cmap="cividis", aspect="auto")
     for (at, column), value in np.ndenumerate(slowdown):
-        shade = "black" if value > 12 else "white"
-        left.text(
+        axis.text(
             column,
             at,
             "–" if np.isnan(value) else (f"{value:.2g}" if value < 10 else f"{value:.0f}"),
             ha="center",
             va="center",
-            color=shade,
+            color="black" if value > 12 else "white",
             fontsize=8.5,
         )
+    line: Row = {"color": "#D55E00", "linewidth": 3.5}
     for at, graph in enumerate(graphs):
         limit = next(row["free_omega"] for row in rows if row["graph"] == graph)
         edge = sum(omega <= limit for omega, _ in omegas) - 0.5
-        left.plot(
-            [edge, edge], [at - 0.46, at + 0.46], color="#D55E00", linewidth=3.5, solid_capstyle="butt", clip_on=False
-        )
-    left.plot([], [], color="#D55E00", linewidth=3.5, label="theory: free to the left, ω ≤ min($ρ/ρ_\\infty$, κρ)")
-    left.set_xticks(range(len(omegas)), [f"{name}\n{omega:.3g}" for omega, name in omegas], fontsize=8)
-    left.set_yticks(range(len(graphs)), graphs, fontsize=9)
-    left.set_xlabel("quantizer and its ω")
-    left.set_title("Iterations to 1e-3 over those of exact messages", fontsize=11)
-    left.legend(fontsize=8.5, loc="lower center", bbox_to_anchor=(0.5, 1.06), frameon=False)
-    figure.colorbar(image, ax=left, pad=0.01, extend="max")
+        axis.plot([edge, edge], [at - 0.46, at + 0.46], solid_capstyle="butt", clip_on=False, **line)
+    axis.plot([], [], label="theory: free to the left, ω ≤ min($ρ/ρ_\\infty$, κρ)", **line)
+    axis.set_xticks(range(len(omegas)), [f"{name}\n{omega:.3g}" for omega, name in omegas], fontsize=8)
+    axis.set_yticks(range(len(graphs)), graphs, fontsize=9)
+    axis.set_xlabel("quantizer and its ω")
+    axis.set_title("Iterations to 1e-3 over those of exact messages", fontsize=11)
+    axis.legend(fontsize=8.5, loc="lower center", bbox_to_anchor=(0.5, 1.06), frameon=False)
+    figure.colorbar(image, ax=axis, pad=0.01, extend="max")
+
+
+def _draw_iterations_over_bound(axis: "Axes", rows: list[Row], graphs: list[str]) -> None:
+    """Draw the iterations of all runs over the bound of the theory, with a line through their median ratio."""
     for at, graph in enumerate(graphs):
-        mine = [row for row in rows if row["graph"] == graph and row["iterations"]]
+        solved = [row for row in rows if row["graph"] == graph and row["iterations"]]
         for family, face in (("dit", COLOURS[at % 7]), ("rand", "white")):
-            points = [row for row in mine if row["quantizer"].startswith(family)]
-            right.plot(
+            points = [row for row in solved if row["quantizer"].startswith(family)]
+            axis.plot(
                 [row["bound"] for row in points],
                 [row["iterations"] for row in points],
                 linestyle="",
@@ -185,13 +194,11 @@ def plot_phase(rows: list[Row]) -> "Figure":
                 label=graph if family == "rand" else None,
             )
     bounds = np.array(sorted(row["bound"] for row in rows if row["omega"] > 0))
-    middle = float(
-        np.median([row["iterations"] / row["bound"] for row in rows if row["iterations"] and row["omega"] > 0])
-    )
-    right.plot(bounds, middle * bounds, color="grey", linestyle=":", label=f"{middle:.2g} × the sum")
-    right.set(
+    ratios = [row["iterations"] / row["bound"] for row in rows if row["iterations"] and row["omega"] > 0]
+    middle = float(np.median(ratios))
+    axis.plot(bounds, middle * bounds, color="grey", linestyle=":", label=f"{middle:.2g} × the sum")
+    axis.set(
         xscale="log", yscale="log", xlabel="$ω + κ(ρ + ωρ_\\infty)$, with κ = 1", ylabel="iterations to 1e-3, tuned θ"
     )
-    right.set_title("All graphs and quantizers (filled: dit-k, open: rand-k)", fontsize=11)
-    right.legend(fontsize=8.5, loc="upper left")
-    return figure
+    axis.set_title("All graphs and quantizers (filled: dit-k, open: rand-k)", fontsize=11)
+    axis.legend(fontsize=8.5, loc="upper left")

@@ -1,4 +1,4 @@
-"""Results as words and tables on the terminal."""
+"""Results as text and tables for the terminal."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from rich.table import Table
 from lessbits._internal.wording import counted, human
 from lessbits.engines.recording.trace import Trace
 
-SHOWN = 12  # rows of a ranking
+MAX_RANKED = 12  # rows of a ranking
 
 LETTERS = {
     "theta": "θ",
@@ -27,14 +27,14 @@ LETTERS = {
 
 
 def method_in_words(settings: Mapping[str, Any]) -> str:
-    """Name a method with all that shapes it."""
+    """Return the method with its option, variant, messages and quantizer."""
     messages = f"{settings['messages']} messages, " if settings.get("messages") else ""
     corrected = "corrected, " if settings.get("corrected") else ""
     return f"{settings['method']} option {settings['option']}, {corrected}{messages}{settings['quantizer']}"
 
 
 def step_sizes_in_words(sizes: Mapping[str, Any]) -> str:
-    """Write step sizes by the letters of the papers.
+    """Return the step sizes, named by their letters in the papers.
 
     >>> step_sizes_in_words({"theta": 1.5848931924611136, "eta": 1.0, "gamma": None})
     'θ = 1.585, η = 1'
@@ -43,15 +43,15 @@ def step_sizes_in_words(sizes: Mapping[str, Any]) -> str:
     return ", ".join(f"{letter} = {size:.4g}" for letter, size in given.items())
 
 
-def _facts(facts: dict[str, str]) -> Table:
+def _fact_table(facts: dict[str, str]) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name, value in facts.items():
         table.add_row(name, value)
     return table
 
 
-def numbers(title: str, *headings: str) -> Table:
-    """A table of numbers; on a narrow terminal they are folded, never cut."""
+def number_table(title: str, *headings: str) -> Table:
+    """Return an empty table for numbers; a narrow terminal wraps them, and never cuts them."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in headings:
         table.add_column(heading, justify="right", overflow="fold")
@@ -59,7 +59,10 @@ def numbers(title: str, *headings: str) -> Table:
 
 
 def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | None = None) -> None:
-    """Say how a run ended; the network is described in words, and making everything took `prepared` seconds."""
+    """Print the result of a run.
+
+    `network` is a description in words, and `prepared` the seconds that were spent before the run.
+    """
     last, settings = trace.summary(), trace.settings
     facts = {
         "result": last["message"],
@@ -69,11 +72,11 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
         "step sizes": step_sizes_in_words(settings),
         "error": f"{last['error']:.3e}   (mean of ‖x_i - x*‖²; consensus distance {last['consensus']:.1e})",
         "suboptimality": f"{last['suboptimality']:.3e}   (f - f* at the average of the x_i)",
-        "bits per link": f"{human(last['wire_bits_per_link'])}   ({_how_counted(last, settings)})",
+        "bits per link": f"{human(last['wire_bits_per_link'])}   ({_bit_count(last, settings)})",
         "": f"{human(last['bits_per_link'])}   (by the paper's formulas; {last['messages']} messages on all links)",
         "gradients": f"{last['gradient_evaluations']} of single samples, {counted(last['epochs'], 'epoch')}, "
         f"in {counted(last['gradient_rounds'], 'round')}",
-        "time": f"{last['seconds']:.3g} s, and {trace.compile_seconds:.3g} s to {_before(last)}",
+        "time": f"{last['seconds']:.3g} s, and {trace.compile_seconds:.3g} s to {_preparation(last)}",
     }
     if prepared >= 0.1:
         facts["time"] += f"; before that {prepared:.3g} s for the problem, its solution and step sizes"
@@ -88,24 +91,24 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
         facts["between ranks"] = f"{human(8 * last['bytes_between_ranks'])} were given to MPI"
     if "simulated_seconds" in last:
         facts["simulated time"] = f"{last['simulated_seconds']:.4g} s on these links"
-    Console(highlight=False).print(_facts(facts))
+    Console(highlight=False).print(_fact_table(facts))
 
 
-def _how_counted(last: dict[str, Any], settings: Mapping[str, Any]) -> str:
+def _bit_count(last: dict[str, Any], settings: Mapping[str, Any]) -> str:
     how = "encoded bytes with headers" if "coding_seconds" in last else "length of the bytes with headers"
     return f"{how}, {settings['code']} code"
 
 
-def _before(last: dict[str, Any]) -> str:
+def _preparation(last: dict[str, Any]) -> str:
     return "prepare" if "coding_seconds" in last else "compile"
 
 
 def theory_report(facts: dict[str, Any]) -> None:
-    """Print what the theorems say."""
+    """Print the step sizes and rates of the theorems."""
     console = Console(highlight=False)
     options = facts["options"]
     console.print(
-        _facts(
+        _fact_table(
             {
                 "network": facts["network"],
                 "": f"λ_max = {facts['lambda_max']:.6g}, λ_min⁺ = {facts['lambda_min']:.6g}, "
@@ -119,7 +122,7 @@ def theory_report(facts: dict[str, Any]) -> None:
         )
     )
     console.print()
-    table = numbers(
+    table = number_table(
         "Step sizes and rates of the theorems", "option", "θ", "η", "rate", "iterations for 10 × less", "practical θ"
     )
     for option, row in options.items():
@@ -142,7 +145,7 @@ def theory_report(facts: dict[str, Any]) -> None:
 
 def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
     """Print the table of `lessbits demo` for one network."""
-    table = numbers(name, "quantizer", "ω", "θ", "iterations", "nominal bits", "bits saved", "free?")
+    table = number_table(name, "quantizer", "ω", "θ", "iterations", "nominal bits", "bits saved", "free?")
     for row in rows:
         table.add_row(
             row["quantizer"],
@@ -165,11 +168,11 @@ def tuning_report(found: dict[str, Any]) -> None:
         f"{method_in_words(settings)}, {settings['problem']}, {settings['network']} of {settings['nodes']} nodes"
     )
     letters = [LETTERS.get(name, name) for name in names]
-    table = numbers(
+    table = number_table(
         f"Best of {len(rows)}", "", *letters, "ended", "iterations", settings["goal"], "nominal bits", "epochs"
     )
-    # Those that were beaten are all alike, and those that diverged are of no use: count them.
-    ranked = [row for row in rows if row["ended"] in ("reached", "ended")][:SHOWN] or rows[:1]
+    # Candidates that were stopped early or diverged have no result worth a row: they are only counted.
+    ranked = [row for row in rows if row["ended"] in ("reached", "ended")][:MAX_RANKED] or rows[:1]
     for number, row in enumerate(ranked, start=1):
         table.add_row(
             str(number),
@@ -197,7 +200,7 @@ def tuning_report(found: dict[str, Any]) -> None:
 
 
 def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) -> None:
-    """Say what a reproduction found."""
+    """Print the findings of a reproduction."""
     console = Console(highlight=False)
     console.print(f"[bold]{name}[/bold]")
     for heading, lines in findings.items():

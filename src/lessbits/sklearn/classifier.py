@@ -22,7 +22,7 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
     pooled. The fit is simulated in this process: what would be sent is counted, and `lessbits run --engine mpi` sends
     it.
 
-    - `n_nodes`: rows are dealt at random to so many nodes, unless `fit` is told the `sites`.
+    - `n_nodes`: rows are dealt at random to so many nodes, unless `fit` is given `groups`.
     - `network`: who talks to whom, as in `lessbits.make_network`: a name such as "ring", "star" or "torus", a file, a
       networkx graph, a matrix or a `Network`.
     - `method`, `quantizer`, `option`, `messages`, `batch_size`: as in `lessbits.make_method`. The default, "tree",
@@ -43,12 +43,12 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
 
     After `fit`: `coef_`, `intercept_`, `classes_`, `n_iter_`; `trace_`, the record of the run, whose columns are about
     the scaled features (`trace_.x` has each node's own model, features × classes, the intercept last); `bits_`, of all
-    messages on all links together, those for `standardize` too; `n_nodes_`; `sites_`, in the order of the nodes.
+    messages on all links together, those for `standardize` too; `n_nodes_`; `groups_`, in the order of the nodes.
 
     >>> from sklearn.datasets import load_iris
     >>> rows, labels = load_iris(return_X_y=True)
     >>> sites = ["Basel", "Lausanne", "Bern", "Zug", "Chur"] * 30
-    >>> model = DecentralizedLogisticRegression(random_state=0).fit(rows, labels, sites=sites)
+    >>> model = DecentralizedLogisticRegression(random_state=0).fit(rows, labels, groups=sites)
     >>> model.n_nodes_, float(round(model.score(rows, labels), 2))
     (5, 0.97)
     """
@@ -86,8 +86,8 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, sites: Any = None) -> Self:  # noqa: N803
-        """Fit; `sites` names the site of each row, and the nodes are then the sites."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:  # noqa: N803
+        """Fit; `groups` names the site that holds each row, and each site is then a node."""
         check_positive("C", self.C)
         rows, labels = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(labels)
@@ -102,7 +102,7 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
             (name, *_) = self.classes_[np.logical_not(weighty)]
             raise InputError(f"the rows of class {name} have no weight, so it cannot be learnt: leave them out")
         targets = 2.0 * numbers - 1 if count == 2 else numbers.astype(float)
-        found = self._fit(Logistic, rows, targets, 1 / self.C, count, sample_weight, sites)
+        found = self._fit(Logistic, rows, targets, 1 / self.C, count, sample_weight, groups)
         self.coef_ = found[:, : self.n_features_in_]
         self.intercept_ = found[:, -1] if self.fit_intercept else np.zeros(len(found))
         return self

@@ -59,12 +59,12 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, sites: Any = None) -> Self:  # noqa: N803
-        """Fit; `sites` names the site of each row, and the nodes are then the sites."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:  # noqa: N803
+        """Fit; `groups` names the site that holds each row, and each site is then a node."""
         check_positive("alpha", self.alpha)
         rows, targets = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         found = self._fit(
-            LeastSquares, rows, np.asarray(targets, float), self.alpha, sample_weight=sample_weight, sites=sites
+            LeastSquares, rows, np.asarray(targets, float), self.alpha, sample_weight=sample_weight, groups=groups
         )
         self.coef_ = found[0, : self.n_features_in_]
         self.intercept_ = float(found[0, -1]) if self.fit_intercept else 0.0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lessbits._internal.arrays import read_arrays, write_arrays
-from lessbits._internal.wording import plain
+from lessbits._internal.plain_values import plain
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.networks import Network, make_network
@@ -16,7 +16,7 @@ from lessbits.quantizers import Compressor
 
 FORMAT = "lessbits-model-1"
 NUMBERS = ("n_nodes_", "n_iter_", "bits_", "n_features_in_")
-NAMES = ("classes_", "feature_names_in_", "sites_")  # these may be texts
+NAMES = ("classes_", "feature_names_in_", "groups_")  # these may be texts
 
 
 def save_model(model: Any, path: str | PathLike[str]) -> None:

@@ -1,9 +1,8 @@
 """What choices of method, quantizer and messages are expected to need, before anything is run.
 
-Practical step sizes come with a promise of iterations (practical.py), and codecs with the length of a message.
+Practical step sizes come with a predicted rate (theory/mean_square.py), and codecs with the length of a message.
 """
 
-import math
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,18 +14,19 @@ import numpy as np
 from lessbits._internal.randomness import Purpose, Step, draws, make_seed
 from lessbits.codecs import make_codec
 from lessbits.codecs.frames import header_bytes
-from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.errors import InputError
 from lessbits.methods.base import Method
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.prediction import predict_step_sizes
+from lessbits.methods.request import MethodRequest
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.quantizers import Compressor, Exact, Fading, Quantizer, make_quantizer
-from lessbits.tuning.stepsizes import make_method, predict_step_sizes
+from lessbits.quantizers import Compressor, Fading, Quantizer, make_quantizer
+from lessbits.quantizers.choices import dithers
+from lessbits.tuning.stepsizes import make_method
 
-SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
 PACES = (0.9, 0.75, 0.6)  # of fading, as shares of the logarithm of what exact messages shrink by
 FIRST_SPACING = 1.4  # of fading, in distances to the solution
-ILL_CONDITIONED = 50  # a condition number
 ROWS = 16  # Gaussian vectors that message lengths are found with
 
 
@@ -40,46 +40,34 @@ class Choice(NamedTuple):
     option: str = "B"
     batch_size: int = 1
 
-    def make(self, problem: Problem, network: Network, **options: Any) -> Method:
+    def make(self, problem: Problem, network: Network, **sizes: float) -> Method:
         """Make it, with practical step sizes where none are given."""
-        return make_method(
-            self.method,
-            problem,
-            network,
-            self.quantizer,
-            self.option,
-            self.messages,
-            self.batch_size,
-            self.corrected,
-            stepsizes="practical",
-            **options,
-        )
+        choices: dict[str, Any] = {**self._asdict(), **sizes}
+        return make_method(choices.pop("method"), problem, network, stepsizes="practical", **choices)
 
-    def flags(self) -> dict[str, Any]:
-        """Return it as settings, without those that are as usual."""
+    def request(self, problem: Problem, network: Network) -> MethodRequest:
+        """Return what the mean-square analysis asks of it."""
+        quantizer, gradients = make_quantizer(self.quantizer, problem.dim), Gradients(self.option, self.batch_size)
+        return MethodRequest(problem, network, quantizer, gradients, self.messages, self.corrected)
+
+    def changes(self) -> dict[str, Any]:
+        """Return what differs from the defaults."""
         usual = Choice("", "")
         return {name: value for name, value in self._asdict().items() if value != getattr(usual, name)}
 
-    def applied(self, settings: Settings, **changes: Any) -> Settings:
-        """Return settings that choose it, whatever they chose before."""
-        nothing = dict.fromkeys((*STEP_SIZES, "messages", "option")) | {"corrected": False, "batch_size": 1}
-        return settings.updated(**nothing | self.flags() | changes)
 
+class Constraints(NamedTuple):
+    """What a search must keep; None and False leave it free."""
 
-def check_question(settings: Settings, reason: str) -> None:
-    """Refuse what has no answer when the fewest bits are asked for: given step sizes, and a target of zero."""
-    for name in STEP_SIZES:
-        if getattr(settings, name) is not None:
-            raise InputError(f"{name} was given, but {reason}: leave it out")
-    if settings.until is not None and settings.until <= 0:
-        raise InputError(
-            f"until is {settings.until:g}, but no finite number of bits leads there: give a target above 0"
-        )
+    quantizer: str | None = None
+    messages: str | None = None
+    corrected: bool = False
+    option: str = "B"
+    batch_size: int = 1
 
-
-def ill_conditioned(problem: Problem) -> bool:
-    """Whether practical step sizes may be far off, and acceleration pay."""
-    return problem.smoothness > ILL_CONDITIONED * problem.convexity
+    def binds_messages(self) -> bool:
+        """Tell whether only methods with several kinds of messages, a corrected form or option A will do."""
+        return self.messages is not None or self.corrected or self.option == "A"
 
 
 class Estimate(NamedTuple):
@@ -104,12 +92,6 @@ def _mean_bytes(quantizer: Compressor, length: Any, dim: int, deviation: float) 
     return jnp.mean(length(quantizer.quantize(vectors, quantizer.measure(vectors), draw)))
 
 
-def dithers(dim: int) -> list[str]:
-    """Return dithering from coarse to fine, subtractive where that has the smaller error."""
-    levels = sorted({max(1, round(math.sqrt(dim) / spacing)) for spacing in SPACINGS})
-    return [f"subtractive:{s}" if math.sqrt(dim) / s <= 3 else f"dither:{s}" for s in levels]
-
-
 def estimate_bits(problem: Problem, network: Network, reduction: float, choices: Iterable[Choice]) -> list[Estimate]:
     """Return what choices of primal-dual may need to divide the squared error by `reduction`, best first."""
     lengths: dict[tuple[str, float], float] = {}
@@ -120,65 +102,42 @@ def estimate_bits(problem: Problem, network: Network, reduction: float, choices:
             raise InputError(f"primal-dual was given {quantizer.name}, which is biased: choose one such as dit-4")
         messages = choice.messages or "independent"
         fading = quantizer if isinstance(quantizer, Fading) else None
-        promise = predict_step_sizes(
-            problem,
-            network,
-            quantizer,
-            choice.option,
-            messages,
-            choice.batch_size,
-            choice.corrected,
-            refine=fading is not None,
-        )
+        prediction = predict_step_sizes(choice.request(problem, network), refine=fading is not None)
         # What `fading` takes depends on how large the vectors are.
-        deviation = promise.spread * float(fading.spacing(0)) if fading else 1.0
+        deviation = prediction.spread * float(fading.spacing(0)) if fading else 1.0
         key = (choice.quantizer, deviation)
         if key not in lengths:
             lengths[key] = message_bits(choice.quantizer, problem.dim, deviation)
-        iterations = promise.iterations(reduction)
+        iterations = prediction.iterations(reduction)
         copies = 2 if messages == "independent" and not quantizer.lossless else 1
         found.append(Estimate(choice, iterations, copies * lengths[key] * iterations))
     return sorted(found, key=lambda each: each.bits)
 
 
-def gossip_choices(
-    dim: int,
-    quantizer: str | None = None,
-    messages: str | None = None,
-    corrected: bool = False,
-    option: str = "B",
-    batch_size: int = 1,
-) -> list[Choice]:
-    """Return the choices of primal-dual that are worth a look; what is given is kept."""
-    spellings = dithers(dim) if quantizer is None else [quantizer]
-    variants = _variants(messages, corrected)
-    return [Choice("primal-dual", name, *variant, option, batch_size) for name in spellings for variant in variants]
+def predictable_choices(method: str, dim: int, kept: Constraints) -> list[Choice]:
+    """Return the choices of quantizer and messages that are worth a look."""
+    spellings = dithers(dim) if kept.quantizer is None else [kept.quantizer]
+    variants = _variants(kept)
+    return [Choice(method, name, *variant, kept.option, kept.batch_size) for name in spellings for variant in variants]
 
 
-def _variants(messages: str | None, corrected: bool) -> list[tuple[str, bool]]:
-    """Return kinds of messages, with the corrected step or without; what is given is kept."""
-    kinds = ("edge", "broadcast") if messages is None else (messages,)
-    return [(kind, each) for kind in kinds for each in ((True,) if corrected else (False, True))]
+def _variants(kept: Constraints) -> list[tuple[str, bool]]:
+    """Return kinds of messages, with the corrected step or without."""
+    kinds = ("edge", "broadcast") if kept.messages is None else (kept.messages,)
+    return [(kind, each) for kind in kinds for each in ((True,) if kept.corrected else (False, True))]
 
 
-def fading_choices(
-    problem: Problem,
-    network: Network,
-    messages: str | None = None,
-    corrected: bool = False,
-    option: str = "B",
-    batch_size: int = 1,
-) -> list[Choice]:
+def fading_choices(method: str, problem: Problem, network: Network, kept: Constraints) -> list[Choice]:
     """Return choices whose precision follows the pace of the method, a little slower than with exact messages."""
     distance = float(np.sqrt(np.mean((np.asarray(problem.start()) - problem.solution) ** 2)))
     if not distance > 0:
         return []
     found = []
-    for variant in _variants(messages, corrected):
-        exact = predict_step_sizes(problem, network, Exact(), option, variant[0], batch_size, variant[1])
+    for variant in _variants(kept):
+        choice = Choice(method, "exact", *variant, kept.option, kept.batch_size)
+        exact = predict_step_sizes(choice.request(problem, network))
         for pace in PACES if exact.rate < 1 else ():
             factor = max(exact.rate ** (pace / 2), 0.5)
             if factor < 0.99999:
-                spelling = f"fading:{FIRST_SPACING * distance:.2g}:{factor:.5g}"
-                found.append(Choice("primal-dual", spelling, *variant, option, batch_size))
+                found.append(choice._replace(quantizer=f"fading:{FIRST_SPACING * distance:.2g}:{factor:.5g}"))
     return found

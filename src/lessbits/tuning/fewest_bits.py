@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.engines.simulate.sweep import Budget, Outcome, sweep
+from lessbits.engines.simulate.sweep import Budget, Outcome, SweepOptions, sweep
 from lessbits.errors import InputError
 from lessbits.methods.base import Method
+from lessbits.methods.common import ill_conditioned
+from lessbits.methods.registry import all_methods, find_method
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.tuning import lattice
-from lessbits.tuning.estimates import Choice, dithers, estimate_bits, fading_choices, gossip_choices, ill_conditioned
+from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, fading_choices, predictable_choices
 
-METHODS = ("tree", "primal-dual")
-FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)
 RUN = 3  # choices of primal-dual of each kind, with a scale or fading, that are run after the first stage
 REFINED = 2  # choices of other methods that are refined after the second
 AROUND = (-2, -1, 0, 1, 2)  # tenths of a decade around a step size
@@ -84,66 +84,64 @@ class FewestBits:
     refused: list[InputError] = field(default_factory=list)
     tried: dict[tuple[Any, ...], Attempt] = field(default_factory=dict)
 
-    def search(
-        self,
-        methods: Sequence[str] | None = None,
-        quantizer: str | None = None,
-        messages: str | None = None,
-        corrected: bool = False,
-    ) -> list[Attempt]:
-        """Expect, run and refine; return all that was run, best first. What is given is kept."""
-        if messages is not None or corrected or self.option == "A":
-            methods = methods or ("primal-dual",)  # others have no such choice
-        accelerated = ("accelerated",) if ill_conditioned(self.problem) and self.problem.convexity > 0 else ()
-        for method in methods or METHODS + accelerated:
+    def search(self, methods: Sequence[str] | None = None, kept: Constraints | None = None) -> list[Attempt]:
+        """Estimate, run and refine; return all that was run, best first.
+
+        `methods` are searched, or those that may send the fewest bits; `kept` is not changed.
+        """
+        kept = (kept or Constraints())._replace(option=self.option, batch_size=self.batch_size)
+        kinds = [find_method(name) for name in methods] if methods else self._candidates(kept)
+        for kind in kinds:
             try:
-                if method == "primal-dual":
-                    self._gossip(quantizer, messages, corrected)
-                elif method == "tree":
-                    self._tree(quantizer)
+                if kind.predictable:
+                    self._predicted(kind, kept)
+                elif kind.guarded:
+                    self._guarded(kind, kept.quantizer)
                 else:
-                    self._other(method, quantizer)
+                    self._other(kind, kept.quantizer)
             except InputError as error:  # it cannot use the quantizer; perhaps others can
                 self.refused.append(error)
         if not self.tried:
             raise self.refused[0]
         return sorted(self.tried.values(), key=lambda each: each.rank)
 
-    def _gossip(self, quantizer: str | None, messages: str | None, corrected: bool) -> None:
-        given = messages, corrected, self.option, self.batch_size
-        kinds = [gossip_choices(self.problem.dim, quantizer, *given)]
-        if quantizer is None:
-            kinds.append(fading_choices(self.problem, self.network, *given))
-        self._say(f"primal-dual: what {sum(map(len, kinds))} choices of quantizer and messages may need")
-        for choices in filter(None, kinds):
+    def _candidates(self, kept: Constraints) -> list[type[Method]]:
+        """Return the methods to search, where none is named."""
+        kinds = [kind for kind in all_methods() if kind.may_send_fewest_bits(self.problem)]
+        return [kind for kind in kinds if kind.predictable] if kept.binds_messages() else kinds
+
+    def _predicted(self, kind: type[Method], kept: Constraints) -> None:
+        """A method that the mean-square analysis is about: predict first, and run what is best."""
+        groups = [predictable_choices(kind.name, self.problem.dim, kept)]
+        if kept.quantizer is None:
+            groups.append(fading_choices(kind.name, self.problem, self.network, kept))
+        self._say(f"{kind.name}: what {sum(map(len, groups))} choices of quantizer and messages may need")
+        for choices in filter(None, groups):
             hopeful = [each.choice for each in estimate_bits(self.problem, self.network, 1e6, choices)[:RUN]]
-            self._say(f"primal-dual: {len(hopeful)} runs with practical step sizes")
+            self._say(f"{kind.name}: {len(hopeful)} runs with practical step sizes")
             best = min((self.run(choice) for choice in hopeful), key=lambda each: each.rank)
-            near = [] if quantizer else _neighbours(best.choice)
-            self._say(f"primal-dual: {len(near)} runs with a coarser or finer quantizer")
+            near = [] if kept.quantizer else _neighbours(best.choice)
+            self._say(f"{kind.name}: {len(near)} runs with a coarser or finer quantizer")
             best = min([best, *(self.run(choice) for choice in near)], key=lambda each: each.rank)
-            self.refine(best, ("theta", "eta", "alpha"), FAR if ill_conditioned(self.problem) else ())
+            self.refine(best, kind.step_size_names, FAR if ill_conditioned(self.problem) else ())
 
-    def _tree(self, quantizer: str | None) -> None:
-        names = [f"grid:{fineness}" for fineness in FINENESSES] if quantizer is None else [quantizer]
-        self._say(f"tree: {len(names)} runs")
-        best = min((self.run(self._choice("tree", name)) for name in names), key=lambda each: each.rank)
+    def _guarded(self, kind: type[Method], quantizer: str | None) -> None:
+        """A method that notices too large steps itself: what matters is the quantizer."""
+        names = kind.quantizers_to_try(self.problem.dim) if quantizer is None else [quantizer]
+        self._say(f"{kind.name}: {len(names)} runs")
+        best = min((self.run(self._choice(kind.name, name)) for name in names), key=lambda each: each.rank)
         if quantizer is None:
-            fineness = int(best.choice.quantizer.split(":")[1])
-            near = {max(1, round(fineness * factor)) for factor in (0.5, 0.63, 0.8, 1.25, 1.6, 2)}
-            self._say(f"tree: {len(near)} runs with a coarser or finer grid")
-            others = [self.run(self._choice("tree", f"grid:{each}")) for each in near]
+            near = _with_levels(best.choice.quantizer, (0.5, 0.63, 0.8, 1.25, 1.6, 2))
+            self._say(f"{kind.name}: {len(near)} runs with a coarser or finer quantizer")
+            others = [self.run(self._choice(kind.name, name)) for name in near]
             best = min([best, *others], key=lambda each: each.rank)
-        self.refine(best, ("eta",))
+        self.refine(best, kind.step_size_names)
 
-    def _other(self, method: str, quantizer: str | None) -> None:
+    def _other(self, kind: type[Method], quantizer: str | None) -> None:
         """Any other method: all its step sizes, from far away too, as practical ones may be poor."""
-        dim = self.problem.dim
-        spellings = dithers(dim) if quantizer is None else [quantizer]
-        if method == "choco" and quantizer is None:
-            spellings += ["grid:1", "grid:2", "grid:5", f"top-{max(1, dim // 20)}", f"top-{max(1, dim // 5)}"]
-        self._say(f"{method}: {len(spellings)} runs with practical step sizes")
-        runs = [self.run(self._choice(method, spelling)) for spelling in spellings]
+        names = kind.quantizers_to_try(self.problem.dim) if quantizer is None else [quantizer]
+        self._say(f"{kind.name}: {len(names)} runs with practical step sizes")
+        runs = [self.run(self._choice(kind.name, name)) for name in names]
         best = sorted(runs, key=lambda each: each.rank)
         better = [self.refine(each, tuple(each.sizes), FAR) for each in best[: 2 * REFINED]]
         for each in sorted(better, key=lambda each: each.rank)[:REFINED]:
@@ -196,7 +194,9 @@ class FewestBits:
         keys = [(choice, *sorted(sizes.items())) for sizes in grid]
         missing = [sizes for key, sizes in zip(keys, grid, strict=True) if key not in self.tried]
         outcomes = [
-            sweep(self.problem, self.network, method, missing, budget, seed, 1, encoded=True) if missing else []
+            sweep(self.problem, self.network, method, missing, budget, SweepOptions(seed, 1, encoded=True))
+            if missing
+            else []
             for seed in self.seeds
         ]
         for sizes, *by_seed in zip(missing, *outcomes, strict=True):
@@ -229,7 +229,15 @@ def _neighbours(choice: Choice) -> list[Choice]:
         first, factor = map(float, choice.quantizer.split(":")[1:])
         pairs = [(first * 1.4, factor), (first / 1.4, factor), (first, factor**1.15), (first, factor ** (1 / 1.15))]
         return [choice._replace(quantizer=f"fading:{one:.3g}:{min(other, 0.99999):.5g}") for one, other in pairs]
-    kind, number = re.fullmatch(r"(.*?)(\d*)", choice.quantizer).groups()  # type: ignore[union-attr]
-    if not number:
-        return []
-    return [choice._replace(quantizer=f"{kind}{max(1, round(int(number) * factor))}") for factor in (0.8, 1.25)]
+    return [choice._replace(quantizer=name) for name in _with_levels(choice.quantizer, (0.8, 1.25))]
+
+
+def _with_levels(quantizer: str, factors: Sequence[float]) -> list[str]:
+    """Return quantizers with so many times the levels or coordinates; none if the name has no number.
+
+    >>> _with_levels("dither:10", (0.8, 1.25)), _with_levels("ternary", (2,))
+    (['dither:8', 'dither:12'], [])
+    """
+    kind, number = re.fullmatch(r"(.*?)(\d*)", quantizer).groups()  # type: ignore[union-attr]
+    levels = dict.fromkeys(max(1, round(int(number) * factor)) for factor in factors) if number else ()
+    return [f"{kind}{level}" for level in levels]

@@ -30,7 +30,7 @@ def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list
             values = [lattice(middle + offset, per_decade) for offset in range(-AROUND, AROUND + 1)]
         if not len(values) or not all(np.isfinite(value) and value >= 0 for value in values):
             raise InputError(f"the grid of {name} has no values, or some that are no numbers from 0 on")
-        if 0 in values and name not in method.from_zero:
+        if 0 in values and not method.step_size(name).from_zero:
             raise InputError(f"the grid of {name} has 0, but it must be above 0")
         axes[name] = sorted({float(value) for value in values})
     return axes

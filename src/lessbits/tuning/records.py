@@ -8,8 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lessbits._internal.wording import plain
+from lessbits._internal.plain_values import plain
 from lessbits.engines.simulate.sweep import Outcome
+from lessbits.errors import InputError
+
+FORMAT = "lessbits-outcomes-1"
 
 
 class Records:
@@ -31,11 +34,18 @@ class Records:
         for line in text.splitlines():
             try:
                 entry = json.loads(line)
+                if (given := entry.pop("format", FORMAT)) != FORMAT:
+                    raise InputError(
+                        f"{path} has the format {given!r}, but this version of lessbits reads {FORMAT!r}: name another "
+                        "folder"
+                    )
                 if entry.pop("of") == self.mark:
                     for name in ("value", "error"):  # JSON has no NaN
                         entry[name] = math.nan if entry[name] is None else entry[name]
                     outcome = Outcome(**entry)
                     self.known[self.key(outcome.sizes, outcome.seed)] = outcome
+            except InputError:
+                raise
             except (ValueError, KeyError, TypeError):
                 continue  # a line that was cut off while it was written
 
@@ -54,7 +64,7 @@ class Records:
         with self.lock:
             self.known[self.key(outcome.sizes, outcome.seed)] = outcome
             if self.path is not None:
-                entry = {"of": self.mark, **asdict(outcome)}
+                entry = {"format": FORMAT, "of": self.mark, **asdict(outcome)}
                 with self.path.open("a", encoding="utf-8") as stream:
                     stream.write(("" if self.whole else "\n") + json.dumps(plain(entry), allow_nan=False) + "\n")
                 self.whole = True

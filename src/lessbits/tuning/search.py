@@ -1,25 +1,26 @@
 """Step sizes found by search: log grids that are swept together, and grow while the best is at their edge."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from lessbits._internal.hashing import fingerprint
-from lessbits.engines.checks import record_interval
-from lessbits.engines.simulate.sweep import Budget, Outcome, sweep
-from lessbits.errors import InputError, check_name
+from lessbits._internal.keyword_options import takes_options
+from lessbits.engines.schedule import record_interval
+from lessbits.engines.simulate.sweep import Budget, Outcome, SweepOptions, sweep
+from lessbits.errors import InputError
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 from lessbits.tuning.grid import GridSpec, extended, make_axes
+from lessbits.tuning.options import TuneKeywords, TuneOptions
 from lessbits.tuning.records import Records
 
-AIMS = ("iterations", "bits", "value")
 NEAR = 2  # values on each side of the best in the other directions, where a grid grows
 MOST_ITERATIONS = 10_000  # of a run without a budget
 MOST_GROWTH = 8  # times that a grid grows in each direction
@@ -84,64 +85,47 @@ class Tuning:
         return [candidate.row() for candidate in self.candidates]
 
 
+@takes_options(TuneOptions)
 def tune(
     problem: Problem,
     network: Network,
     method: Method,
     grid: GridSpec | None = None,
-    *,
-    aim: str | None = None,
-    until: float | None = None,
-    goal: str = "error",
-    iterations: int | None = None,
-    epochs: float | None = None,
-    bits: float | None = None,
-    seeds: Sequence[int] = (0,),
-    per_decade: int = 10,
-    grow: bool = True,
-    margin: float = 1.5,
-    record_every: int | None = None,
-    out: Path | None = None,
-    progress: Callable[[str], None] | None = None,
-    width: int | None = None,
+    **options: Unpack[TuneKeywords],
 ) -> Tuning:
     """Search a method's step sizes for the fewest iterations or bits to a target, or the lowest value in a budget.
 
-    `grid` names the step sizes to search and their values; None stands for values 10^(j/per_decade) around the method's
-    own. `aim="iterations"` or `"bits"` (as encoded, with headers) is the fewest to `until`; `aim="value"` the lowest
-    `goal` when the iterations, the epochs or the nominal bits a link are spent (iterations are at most 10 000 unless
-    told otherwise, or as many as the epochs or bits may need). A grid grows while its best is at an edge, unless
-    `grow=False`. Runs that have spent `margin` times what the best needed are stopped. With `out`, every outcome is
-    kept there, and a later call with the same problem, network, method and budget takes it from there.
+    Args:
+        problem: The losses of all nodes.
+        network: Who talks to whom, with which weights.
+        method: The method; step sizes that are not searched stay as they are.
+        grid: The step sizes to search, by name, and their values; None in place of values stands for a log grid around
+            the method's own. By default the method's first step size.
+        **options: The fields of `TuneOptions`: aim, until, goal, budgets, seeds and so on.
 
-    >>> import lessbits
-    >>> problem, network = lessbits.Consensus.random(nodes=10, dim=5), lessbits.make_network("star", nodes=10)
-    >>> method = lessbits.primal_dual(problem, network, "exact", theta=1, eta=1)
-    >>> found = lessbits.tune(problem, network, method, {"theta": [0.5, 1.0, 1.5]}, until=1e-3, grow=False)
-    >>> found.best.sizes
-    {'theta': 1.5}
+    Example:
+        >>> import lessbits
+        >>> problem, network = lessbits.Consensus.random(nodes=10, dim=5), lessbits.make_network("star", nodes=10)
+        >>> method = lessbits.primal_dual(problem, network, "exact", theta=1, eta=1)
+        >>> found = lessbits.tune(problem, network, method, {"theta": [0.5, 1.0, 1.5]}, until=1e-3, grow=False)
+        >>> found.best.sizes
+        {'theta': 1.5}
     """
     if not isinstance(grid, Mapping | None):
         raise InputError(f"the grid is {grid!r}, but it maps names of step sizes to values, or to None")
-    aim = check_name("aim", aim or ("value" if until is None else "iterations"), AIMS)
-    if aim != "value" and until is None:
-        raise InputError(f"the aim is fewest {aim}, but to which target? Give until")
-    if aim == "value" and until is not None:
-        raise InputError(f"the aim is the lowest value, so until, {until:g}, has no meaning: leave it out")
-    if not margin >= 1:
-        raise InputError(f"margin is {margin:g}, but runs must be allowed at least what the best needed: 1 or more")
-    if not seeds:
-        raise InputError("no seed was given: tune with at least one")
-    axes = make_axes(method, grid or dict.fromkeys(method.step_size_names[:1]), per_decade)
-    needed = _needed(method, problem, epochs, bits)
+    asked = TuneOptions(**options).checked()
+    axes = make_axes(method, grid or dict.fromkeys(method.step_size_names[:1]), asked.per_decade)
+    needed = _needed(method, problem, asked.epochs, asked.bits)
+    iterations = asked.iterations
     if iterations is None:
         iterations = MOST_ITERATIONS if needed is None else 2 * needed
-    budget = Budget(iterations, epochs, bits, until, goal)
-    if record_every is None:
-        record_every = record_interval(method, problem, min(iterations, needed or iterations))
-    records = Records(out, fingerprint(problem, network, _unswept(method, axes), budget, record_every, aim == "bits"))
-    search = _Search(problem, network, method, axes, budget, aim, tuple(seeds), margin, record_every, records, progress)
-    return search.run(grow, width)
+    budget = Budget(iterations, asked.epochs, asked.bits, asked.until, asked.goal)
+    if asked.record_every is None:
+        every = record_interval(method, problem, min(iterations, needed or iterations))
+        asked = replace(asked, record_every=every)
+    shared = _unswept(method, axes)
+    identity = fingerprint(problem, network, shared, budget, asked.record_every, asked.aim == "bits")
+    return _Search(problem, network, method, axes, budget, asked, Records(asked.out, identity)).run()
 
 
 def _needed(method: Method, problem: Problem, epochs: float | None, bits: float | None) -> int | None:
@@ -164,21 +148,24 @@ class _Search:
     method: Method
     axes: dict[str, list[float]]
     budget: Budget
-    aim: str
-    seeds: tuple[int, ...]
-    margin: float
-    record_every: int | None
+    options: TuneOptions
     records: Records
-    progress: Callable[[str], None] | None
     grid: list[dict[str, float]] = field(default_factory=list)  # what has been tried, or is being
 
-    def run(self, grow: bool, width: int | None) -> Tuning:
+    @property
+    def aim(self) -> str:
+        """What is best."""
+        assert self.options.aim is not None
+        return self.options.aim
+
+    def run(self) -> Tuning:
         """Sweep, and grow the grid until its best is inside."""
         notes: list[str] = []
+        grow = self.options.grow
         grown: dict[tuple[str, int], int] = {}
         self.grid = [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
         while True:
-            candidates = self._sweep(width)
+            candidates = self._sweep()
             beside = self._untried_neighbours(candidates[0].sizes)
             if grow and beside:
                 self.grid += beside
@@ -219,29 +206,26 @@ class _Search:
         beside = [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())]
         return [sizes for sizes in beside if sizes not in self.grid]
 
-    def _sweep(self, width: int | None) -> list[Candidate]:
+    def _sweep(self) -> list[Candidate]:
         """Run what is not known yet, and rank all."""
-        for seed in self.seeds:
+        for seed in self.options.seeds:
             missing = [sizes for sizes in self.grid if self.records.get(sizes, seed, self._limit(seed)) is None]
             missing.sort(key=self._distance)
             if missing:
-                self._say(f"{len(missing)} runs, seed {seed}")
-                sweep(
-                    self.problem,
-                    self.network,
-                    self.method,
-                    missing,
-                    self.budget,
-                    seed,
-                    self.record_every,
-                    lambda seed=seed: self._limit(seed),  # type: ignore[misc]
-                    self.records.add,
-                    width,
+                self.options.say(f"{len(missing)} runs, seed {seed}")
+                options = SweepOptions(
+                    seed=seed,
+                    record_every=self.options.record_every,
+                    limit=partial(self._limit, seed),
+                    finished=self.records.add,
+                    width=self.options.width,
                     encoded=self.aim == "bits",
                 )
-        last = {seed: self._limit(seed) for seed in self.seeds}
+                sweep(self.problem, self.network, self.method, missing, self.budget, options)
+        last = {seed: self._limit(seed) for seed in self.options.seeds}
         candidates = [
-            Candidate(sizes, [self._final(sizes, seed, last[seed]) for seed in self.seeds]) for sizes in self.grid
+            Candidate(sizes, [self._final(sizes, seed, last[seed]) for seed in self.options.seeds])
+            for sizes in self.grid
         ]
         return sorted(candidates, key=self._rank)
 
@@ -267,7 +251,7 @@ class _Search:
             return self.budget.iterations
         outcomes = [self.records.known.get(self.records.key(sizes, seed)) for sizes in self.grid]
         won = [outcome.iterations for outcome in outcomes if outcome is not None and outcome.reached]
-        return min([self.budget.iterations, *(int(self.margin * count) + 1 for count in won)])
+        return min([self.budget.iterations, *(int(self.options.margin * count) + 1 for count in won)])
 
     def _rank(self, candidate: Candidate) -> tuple[float, ...]:
         """Those that reached the target by what they spent; then those that did not by what they reached."""
@@ -290,7 +274,3 @@ class _Search:
             elif len(values) > 1:
                 edges += [(name, side) for side, at in ((-1, 0), (1, -1)) if best.sizes[name] == values[at] > 0]
         return edges
-
-    def _say(self, text: str) -> None:
-        if self.progress is not None:
-            self.progress(text)

@@ -1,70 +1,56 @@
-"""What is expected to send the fewest bits, from promises and short runs: the end of `lessbits advise`."""
+"""What is expected to send the fewest bits, from predictions and short runs: the end of `lessbits advise`."""
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-from lessbits.config.settings import Settings
 from lessbits.engines.scoring import Target, score
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
-from lessbits.methods import Tree
+from lessbits.methods.registry import all_methods
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.tuning.estimates import Choice, Estimate, estimate_bits, gossip_choices, ill_conditioned
+from lessbits.tuning.estimates import Choice, Constraints, Estimate, estimate_bits, predictable_choices
 
-TRIAL_ROUNDS = 40  # of tree
-TRIAL_ITERATIONS = 2000  # of gossip
+TRIAL_ROUNDS = 40  # of methods whose rounds take several iterations
+TRIAL_ITERATIONS = 2000  # of the others
 MOST_WORK = 1e9  # numbers that a trial may send
+REDUCTION = 1e-6  # of the goal, where no target is given
 
 
-def fewest_expected(settings: Settings, problem: Problem, network: Network) -> dict[str, Any]:
-    """Return what is expected to send the fewest bits to the target, and the command lines: tree, gossip.
+def default_target(problem: Problem, goal: str) -> tuple[float, float]:
+    """Return the goal's value at the start, and a millionth of it."""
+    start = float(score(problem.start(), problem, Target.of(problem))[goal])
+    return start, REDUCTION * start
 
-    Gossip is judged by its practical step sizes' promise, or by a short run if that is too careful, as is `accelerated`
-    where the problem is ill-conditioned, and tree. Without a target it is a millionth of what the goal is at the start.
-    Messages, a corrected step or option A that were asked for leave gossip alone.
+
+def estimate_fewest_bits(
+    problem: Problem, network: Network, goal: str, until: float | None, kept: Constraints
+) -> tuple[float, list[Estimate]]:
+    """Return the target, and what is expected to send the fewest bits to it, best first.
+
+    Gossip is judged by the predicted rate of its practical step sizes, or by a short run if that prediction is too
+    careful, as are all other methods. Messages, a corrected step or option A that must be kept leave gossip alone.
     """
-    option, batch = settings.option or "B", settings.batch_size
-    if option == "C":
+    if kept.option == "C":
         raise InputError("option is 'C', but it stops at a floor that no bits lower: ask about option B or D")
-    given = settings.messages, settings.corrected, option, batch
-    choices = gossip_choices(problem.dim, settings.quantizer, *given)
-    start = float(score(problem.start(), problem, Target.of(problem))[settings.goal])
-    until = settings.until if settings.until is not None else 1e-6 * start
-    trial = _Trial(problem, network, settings.goal, until)
-    gossip = estimate_bits(problem, network, max(start / until, 1.0), choices)[0]
-    estimates = [trial.of(gossip.choice, gossip)]
-    if settings.messages is None and not settings.corrected and option != "A":
-        if ill_conditioned(problem):
-            estimates.append(trial.of(Choice("accelerated", gossip.choice.quantizer, option=option, batch_size=batch)))
-        estimates.append(
-            trial.of(Choice("tree", settings.quantizer or Tree.usual_quantizer, option=option, batch_size=batch))
-        )
-    found = sorted((each for each in estimates if each is not None), key=lambda each: each.bits)
-    return {
-        "until": until,
-        "goal": settings.goal,
-        "expected": [
-            {
-                **each.choice._asdict(),
-                "iterations": each.iterations,
-                "bits": each.bits,
-                "command": _command(settings, each, until),
-            }
-            for each in found
-        ],
-        "bits": found[0].bits,
-        "command": _command(settings, found[0], until),
-    }
-
-
-def _command(settings: Settings, estimate: Estimate, until: float) -> str:
-    """Write the command that runs it, with iterations to spare."""
-    chosen = estimate.choice.applied(settings, until=float(f"{until:.3g}"), stepsizes="practical")
-    if math.isfinite(estimate.iterations) and 2 * estimate.iterations > settings.iterations:
-        chosen = chosen.updated(iterations=int(float(f"{2 * estimate.iterations:.1e}")))
-    return chosen.command("run")
+    start, usual = default_target(problem, goal)
+    until = usual if until is None else until
+    trial = _Trial(problem, network, goal, until)
+    found: list[Estimate | None] = []
+    predicted: Estimate | None = None
+    for kind in all_methods():
+        if not kind.may_send_fewest_bits(problem):
+            continue
+        if kind.predictable:
+            choices = predictable_choices(kind.name, problem.dim, kept)
+            predicted = estimate_bits(problem, network, max(start / until, 1.0), choices)[0]
+            found.append(trial.of(predicted.choice, predicted))
+        elif not kept.binds_messages():
+            # What suits gossip suits methods like it; those that guard their steps have a quantizer of their own.
+            own = kind.default_quantizer if kind.guarded or predicted is None else predicted.choice.quantizer
+            choice = Choice(kind.name, kept.quantizer or own)
+            found.append(trial.of(choice._replace(option=kept.option, batch_size=kept.batch_size)))
+    return until, sorted((each for each in found if each is not None), key=lambda each: each.bits)
 
 
 @dataclass(frozen=True)
@@ -80,11 +66,11 @@ class _Trial:
         """Run a choice for a while; `otherwise` if it cannot be run, or a try would take too long."""
         try:
             method = choice.make(self.problem, self.network)
-            length = 2 * int(method.height) if isinstance(method, Tree) else 1
+            length = method.round_length
             possible = int(MOST_WORK / (length * self.network.links * self.problem.dim))
             if possible < 2:
                 return otherwise
-            most = length * min(possible, TRIAL_ROUNDS if isinstance(method, Tree) else TRIAL_ITERATIONS)
+            most = length * min(possible, TRIAL_ROUNDS if length > 1 else TRIAL_ITERATIONS)
             trace = simulate(
                 self.problem,
                 self.network,

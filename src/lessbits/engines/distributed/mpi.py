@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
+from lessbits._internal.keyword_options import takes_options
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.interrupts import Interrupted, Interrupts
-from lessbits.engines.recording.checkpoints import Checkpoints
-from lessbits.engines.recording.progress import ProgressOption
-from lessbits.engines.recording.trace import LinkModel, Trace
+from lessbits.engines.options import RunKeywords, RunOptions
+from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError, WireError
-from lessbits.methods.base import Method, Start
+from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
@@ -148,48 +148,31 @@ class MpiTransport(Transport):
                 time.sleep(NAP)
 
 
+@takes_options(RunOptions)
 def run_mpi(
     problem: Problem,
     network: Network,
     method: Method,
-    iterations: int,
-    seed: int = 0,
-    until: float | None = None,
-    goal: str = "error",
-    record_every: int | None = None,
-    start: Start | None = None,
-    link_model: LinkModel | None = None,
-    progress: ProgressOption = False,
-    code: str = "entropy",
-    checkpoints: Checkpoints | None = None,
+    *,
     communicator: Any = None,
+    **options: Unpack[RunKeywords],
 ) -> Trace | None:
     """Run a method as `simulate` does, on the ranks of an MPI communicator: all of them call this, and all return.
 
-    Nodes are dealt to ranks in blocks. `problem` may be the whole problem, of which a rank keeps its own nodes, or one
-    that is spread already (see `PartitionedProblem`). All ranks return the same trace, but for ranks that have no
-    node, which return None when the others are done. If one rank raises, all end with its message.
+    Nodes are dealt to ranks in blocks. All ranks return the same trace, but for ranks that have no node, which return
+    None when the others are done. If one rank raises, all end with its message.
+
+    Args:
+        problem: The whole problem, of which a rank keeps its own nodes, or a `PartitionedProblem`.
+        network: Who talks to whom, with which weights.
+        method: The method, with its step sizes.
+        communicator: An mpi4py communicator; by default all processes that the launcher started.
+        **options: The fields of `RunOptions`, the same at every rank.
     """
+    asked = RunOptions(**options)
     with all_ranks(communicator) as world:
         transport = world.ranks_with_nodes(network.nodes)
-        if transport is None:
-            return None
-        return run_stepwise(
-            problem,
-            network,
-            method,
-            iterations,
-            transport,
-            seed,
-            until,
-            goal,
-            record_every,
-            start,
-            link_model,
-            progress,
-            code,
-            checkpoints,
-        )
+        return None if transport is None else run_stepwise(problem, network, method, transport, asked)
 
 
 @contextmanager

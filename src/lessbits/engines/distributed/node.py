@@ -1,9 +1,10 @@
 """One node in a process of its own, for those who own their training loop."""
 
-import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from lessbits.engines.distributed.departure import DepartureNotice
 from lessbits.engines.distributed.mpi import MpiTransport
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.rank import Rank
+from lessbits.engines.options import LARGEST_COUNT, RunOptions
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
@@ -22,14 +24,28 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 
 
+class OneGradient(Problem):
+    """A node of which only the gradient at x is known."""
+
+    endless = True
+
+    def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
+        """The same: the caller drew the batch."""
+        return self.gradient(x)
+
+    def _unknown(self, *arguments: Any, **named: Any) -> Any:
+        raise InputError("only one gradient at x is known here")
+
+    sample_gradient = dual_gradient = losses = hessian = sample_smoothness = _unknown
+    smoothness = convexity = property(_unknown)
+
+
 @pytree
-class SuppliedGradient(Problem):
+class SuppliedGradient(OneGradient):
     """A node's gradient of this iteration, whoever found it."""
 
     vectors: jax.Array  # [nodes here, dim]
     counts: jax.Array
-
-    endless = True
 
     @classmethod
     def zeros(cls, dim: int) -> "SuppliedGradient":
@@ -45,28 +61,19 @@ class SuppliedGradient(Problem):
         """What was given."""
         return self.vectors
 
-    def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
-        """What was given: the caller drew the batch."""
-        return self.gradient(x)
-
-    def _unknown(self, *arguments: Any, **named: Any) -> Any:
-        raise InputError("only one gradient at x is known here")
-
-    sample_gradient = dual_gradient = losses = hessian = sample_smoothness = _unknown
-    smoothness = convexity = property(_unknown)
-
 
 class Node:
     """This process's node: give it gradients, and it talks to its neighbours and moves x.
 
-        node = Node(network, method, dim=d)
-        x = node.x
-        while ...:
-            x = node.step(gradient(x))
+        with Node(network, method, dim=d) as node:
+            x = node.x
+            while ...:
+                x = node.step(gradient(x))
 
     There is one process for each node of the network, started by an MPI launcher. The gradient may come from anywhere:
     NumPy, PyTorch, JAX. It serves methods that take one gradient at x in an iteration, such as Algorithm 1 with
-    option B or C, Choco and LEAD; others are refused. If one process fails, all end.
+    option B or C, Choco and LEAD; others are refused. If one process fails, all end: with its message if the error is
+    raised inside the `with` block, else with a line that says which process has ended.
     """
 
     def __init__(
@@ -79,10 +86,24 @@ class Node:
         code: str = "entropy",
         communicator: Any = None,
     ) -> None:
-        """Take the same network, method, dimension and seed in every process; `start` is this node's x⁰, or zero."""
-        transport = MpiTransport(communicator)
-        if transport.size > 1:
-            _end_all_ranks(transport)
+        """Take the same network, method, dimension and seed in every process.
+
+        Args:
+            network: Who talks to whom; it has as many nodes as there are processes.
+            method: The method, with its step sizes.
+            dim: Number of coordinates of x.
+            start: This node's first x; zero by default.
+            seed: Seed of all random numbers.
+            code: How levels are written as bytes: "entropy" or "fixed".
+            communicator: An mpi4py communicator; by default all processes that the launcher started.
+        """
+        self._transport = MpiTransport(communicator)
+        self.number, self.dim, self.iteration = self._transport.rank, dim, 0
+        with self._failing_together():
+            self._connect(network, method, start, RunOptions(iterations=LARGEST_COUNT, seed=seed, code=code))
+
+    def _connect(self, network: Network, method: Method, start: Any, options: RunOptions) -> None:
+        transport, dim = self._transport, self.dim
         if not isinstance(method, Method):
             raise InputError(f"the method is {method!r}, but it must be one that PrimalDual.make or make_method made")
         if transport.size != network.nodes:
@@ -90,15 +111,36 @@ class Node:
                 f"the network has {network.nodes} nodes, but there are {transport.size} processes: start one a node, "
                 f"mpiexec -n {network.nodes} python ..."
             )
-        self.number, self.dim, self.iteration = transport.rank, dim, 0
         check_one_gradient(method, network, dim)
         own = np.zeros(dim) if start is None else self._check(start, "the start")
-        self._rank = Rank(
-            PartitionedProblem(SuppliedGradient.zeros(dim), transport), network, method, seed, code, transport
-        )
+        problem = PartitionedProblem(SuppliedGradient.zeros(dim), transport)
+        self._rank = Rank(problem, network, method, transport, options)
         method.check(self._rank.problem, network)
         self._rank.begin(Start(x=transport.all_gather(own[None])))
         self._departure = DepartureNotice(transport, self._rank.wire.ranks)
+
+    @contextmanager
+    def _failing_together(self) -> Iterator[None]:
+        """End all processes with one line if this one raises; alone it just raises."""
+        try:
+            yield
+        except Exception as error:
+            if self._transport.size == 1:
+                raise
+            details = "" if isinstance(error, InputError) else traceback.format_exc()
+            self._transport.fail(error, details)
+
+    def __enter__(self) -> Self:
+        """From here on an error in this process ends all of them with its message."""
+        self._guard = self._failing_together()
+        self._guard.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End all processes if an error was raised."""
+        self._guard.__exit__(kind, error, trace)
 
     @property
     def x(self) -> np.ndarray:
@@ -112,19 +154,20 @@ class Node:
 
     def step(self, gradient: Any) -> np.ndarray:
         """Take the gradient at x, exchange messages with the neighbours, and return the new x."""
-        rank = self._rank
-        vector = self._check(gradient, "the gradient")
-        rank.replace_problem(
-            SuppliedGradient(jnp.asarray(vector[None], jnp.result_type(float)), jnp.ones(1, jnp.int32))
-        )
-        with self._departure.expecting(self.iteration):
-            rank.iterate(self.iteration)
-        if rank.diverged:
-            raise InputError(
-                f"the iterate of node {self.number} grew beyond all numbers by iteration {self.iteration}: the run "
-                "diverges, and needs smaller step sizes"
+        with self._failing_together():
+            rank = self._rank
+            vector = self._check(gradient, "the gradient")
+            rank.replace_problem(
+                SuppliedGradient(jnp.asarray(vector[None], jnp.result_type(float)), jnp.ones(1, jnp.int32))
             )
-        self.iteration += 1
+            with self._departure.expecting(self.iteration):
+                rank.iterate(self.iteration)
+            if rank.diverged:
+                raise InputError(
+                    f"the iterate of node {self.number} grew beyond all numbers by iteration {self.iteration}: the run "
+                    "diverges, and needs smaller step sizes"
+                )
+            self.iteration += 1
         return self.x
 
     def _check(self, vector: Any, what: str) -> np.ndarray:
@@ -138,22 +181,26 @@ class Node:
         return array
 
 
-class _Probe(SuppliedGradient):
+class _Probe(OneGradient):
     """Notes where gradients are asked for."""
 
-    asked: list[Any]
+    def __init__(self, dim: int) -> None:
+        self.counts, self.size = jnp.ones(1, jnp.int32), dim
+        self.asked: list[Any] = []
+
+    @property
+    def dim(self) -> int:
+        return self.size
 
     def gradient(self, x: jax.Array) -> jax.Array:
         self.asked.append(x)
-        return self.vectors
+        return jnp.zeros_like(x)
 
 
 def check_one_gradient(method: Method, network: Network, dim: int) -> None:
     """Refuse a method unless it asks for one gradient in each iteration, at the x that it has."""
-    given = SuppliedGradient.zeros(dim)
-    probe = _Probe(given.vectors, given.counts)
-    asked: list[Any] = []
-    probe.__dict__["asked"] = asked
+    probe = _Probe(dim)
+    asked = probe.asked
     local = LocalNetwork.of(network, np.array([0]))
 
     found: list[bool] = []
@@ -182,13 +229,3 @@ def _option(method: Method) -> str:
     gradients = getattr(method, "gradients", None)
     option = getattr(method, "option", getattr(gradients, "option", None))
     return f" with option {option}" if option else ""
-
-
-def _end_all_ranks(transport: MpiTransport) -> None:
-    """See to it that an error that nobody catches ends all processes, and is printed once."""
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        details = "" if isinstance(error, InputError) else "".join(traceback.format_exception(kind, error, trace))
-        transport.fail(error, details)
-
-    sys.excepthook = hook

@@ -10,6 +10,7 @@ import numpy as np
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.scoring import Target, at_solution, make_target
 from lessbits.problems.base import Problem, batch_smoothness
+from lessbits.problems.solutions import remember_solution
 
 
 class shared_property:  # noqa: N801 (used as a decorator)
@@ -86,9 +87,8 @@ class PartitionedProblem(Problem):
     @shared_property
     def _known(self) -> Problem:
         """The nodes here, which may need the solution of the whole to tell their constants."""
-        if self.here.local_constants:
-            return self.here
-        self.here.__dict__["solution"] = self.solution
+        if not self.here.local_constants:
+            remember_solution(self.here, self.solution)
         return self.here
 
     @shared_property

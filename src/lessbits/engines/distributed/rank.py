@@ -18,6 +18,7 @@ from lessbits.codecs.base import Codec
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.transport import Transport, held_nodes
 from lessbits.engines.distributed.wire import Carried, Wire
+from lessbits.engines.options import RunOptions
 from lessbits.engines.scoring import METRICS, Target, join_scores, mean_point
 from lessbits.errors import InputError
 from lessbits.methods.base import Message, Method, Start, State
@@ -137,22 +138,15 @@ class Rank:
     """The nodes that one rank holds, and where they are in a run."""
 
     def __init__(
-        self,
-        problem: Problem,
-        network: Network,
-        method: Method,
-        seed: int,
-        code: str,
-        transport: Transport,
-        terms: tuple[Any, ...] = (),
+        self, problem: Problem, network: Network, method: Method, transport: Transport, options: RunOptions
     ) -> None:
-        """Take the part of this rank; `terms` are what else the ranks must have in common."""
+        """Take the part of this rank."""
         held = held_nodes(network.nodes, transport.size)
         nodes = held[transport.rank]
         self.transport, self.method, self.network, self.nodes = transport, method, network, nodes
         self.problem = PartitionedProblem.of(problem, nodes, transport)
-        self.codecs = make_codecs(method.compressors, problem.dim, code)
-        self.run = agree_on_run(network, method, self.codecs, seed, transport, terms)
+        self.codecs = make_codecs(method.compressors, problem.dim, options.code)
+        self.run = agree_on_run(network, method, self.codecs, transport, options)
         self.wire = Wire(network, held, self.codecs, transport, self.run)
         local = LocalNetwork.of(network, nodes)
         self.program = RankProgram(
@@ -160,7 +154,7 @@ class Rank:
             method.for_nodes(nodes),
             local,
             jnp.asarray(self.wire.back, jnp.int32),
-            make_seed(seed),
+            make_seed(options.seed),
         )
         self.state: State = None
         self.diverged = False
@@ -237,14 +231,14 @@ class Rank:
 
 
 def agree_on_run(
-    network: Network, method: Method, codecs: Sequence[Codec], seed: int, transport: Transport, terms: tuple[Any, ...]
+    network: Network, method: Method, codecs: Sequence[Codec], transport: Transport, options: RunOptions
 ) -> int:
     """Return 32 bits that stand for the run, or say which ranks are set up for another one.
 
     Codecs are part of it: a model that came out differently on another machine would be decoded to nonsense.
     """
     links = (network.owner, network.neighbor, network.weight)
-    setting = int(fingerprint(links, method, seed, terms, str(jnp.result_type(float))), 16)
+    setting = int(fingerprint(links, method, options.seed, options.terms(), str(jnp.result_type(float))), 16)
     code = int(fingerprint([codec.mark() for codec in codecs]), 16)
     marks = transport.all_gather(np.array([[setting, code]], np.uint64))
     settings_differ, codes_differ = (np.flatnonzero(column != column[0]) for column in marks.T)

@@ -5,131 +5,91 @@ from functools import partial
 
 import numpy as np
 
+from lessbits._internal.axes import Axis, row_axes
 from lessbits._internal.programs import make_room
-from lessbits.engines.checks import check_goal, check_run, check_start
+from lessbits.engines.checks import check_goal
 from lessbits.engines.distributed.rank import Rank
 from lessbits.engines.distributed.transport import Transport
-from lessbits.engines.interrupts import Interrupted, Interrupts
-from lessbits.engines.recording.checkpoints import Checkpoint, Checkpoints, name_leaves, put_leaves, run_identity
-from lessbits.engines.recording.progress import Progress, ProgressOption
+from lessbits.engines.identity import run_identity
+from lessbits.engines.interrupts import Interrupts
+from lessbits.engines.options import RunOptions
+from lessbits.engines.recording.checkpoints import Checkpoint, name_leaves, put_leaves
+from lessbits.engines.recording.progress import Progress
 from lessbits.engines.recording.recorder import Recorder
-from lessbits.engines.recording.trace import LinkModel, Trace
-from lessbits.engines.stopping import ceiling_of, finish
-from lessbits.methods.base import Method, Start
+from lessbits.engines.recording.trace import Trace
+from lessbits.engines.schedule import Throttle, end_of_record
+from lessbits.engines.scoring import METRICS
+from lessbits.engines.stopping import Ending, StopRule, finish
+from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
-PATIENCE = 0.25  # seconds after which the ranks ask each other whether anybody wants to stop
-
 
 def run_stepwise(
-    problem: Problem,
-    network: Network,
-    method: Method,
-    iterations: int,
-    transport: Transport,
-    seed: int = 0,
-    until: float | None = None,
-    goal: str = "error",
-    record_every: int | None = None,
-    start: Start | None = None,
-    link_model: LinkModel | None = None,
-    progress: ProgressOption = False,
-    code: str = "entropy",
-    checkpoints: Checkpoints | None = None,
+    problem: Problem, network: Network, method: Method, transport: Transport, options: RunOptions
 ) -> Trace:
     """Run a method as `simulate` does, with messages as bytes; every rank of the transport calls this.
 
-    `problem` is the whole problem, or one that is spread over the ranks. All ranks return the same trace.
+    `problem` is the whole problem, or one that is partitioned over the ranks. All ranks return the same trace.
     """
     make_room()
-    record_every = check_run(problem, network, method, iterations, until, goal, record_every)
-    start = check_start(start, problem)
+    options = options.checked(problem, network, method)
     clock = time.perf_counter()
-    terms = (iterations, until, goal, record_every, checkpoints is not None)
-    rank = Rank(problem, network, method, seed, code, transport, terms)
-    run = _Run(rank, iterations, until, goal, record_every, checkpoints, seed)
-    run.begin(start)
+    run = _Run(Rank(problem, network, method, transport, options), options)
+    run.begin()
     compile_seconds = time.perf_counter() - clock
-    wish = progress if transport.rank == 0 else False
-    with Interrupts() as interrupts, Progress(iterations, wish, until, goal, run.iteration) as bar:
+    with Interrupts() as interrupts, Progress(options, run.iteration, shown=transport.rank == 0) as bar:
         run.go(interrupts, bar)
-    trace = finish(
-        run.recorder,
-        transport.broadcast(run.x),
-        run.iteration,
-        record_every,
-        run.ceiling,
-        method,
-        rank.problem,
-        until,
-        goal,
-        link_model,
-        compile_seconds,
-        run.interrupted,
-    )
+    ending = Ending(transport.broadcast(run.x), run.iteration, compile_seconds, run.interrupted)
     transport.close()
-    if run.interrupted:
-        raise Interrupted(trace)
-    return trace
+    return finish(options, run.rule, run.recorder, method, run.rank.problem, ending)
 
 
 class _Run:
     """Where a run is, at one rank; all ranks decide alike."""
 
-    def __init__(
-        self,
-        rank: Rank,
-        iterations: int,
-        until: float | None,
-        goal: str,
-        record_every: int,
-        checkpoints: Checkpoints | None,
-        seed: int,
-    ) -> None:
-        self.rank, self.transport = rank, rank.transport
-        self.iterations, self.until, self.goal, self.record_every = iterations, until, goal, record_every
-        self.checkpoints, self.seed = checkpoints, seed
+    def __init__(self, rank: Rank, options: RunOptions) -> None:
+        self.rank, self.transport, self.options = rank, rank.transport, options
+        self.checkpoints = options.checkpoints
         self.iteration, self.stop, self.interrupted = 0, False, False
         self.x: np.ndarray | None = None  # of all nodes, at rank 0
 
-    def begin(self, start: Start) -> None:
-        """Score the start, and go on from a checkpoint if asked to."""
-        rank, problem = self.rank, self.rank.problem
-        target = problem.target()
-        rank.begin(start)
-        self.target = target
-        first, self.x = rank.score(target)
-        self.ceiling = ceiling_of(first["error"], float(target.scale))
-        check_goal(self.goal, self.until, first, target)
+    def begin(self) -> None:
+        """Score the start, and resume from a checkpoint if asked to."""
+        rank, problem, options = self.rank, self.rank.problem, self.options
+        self.target = problem.target()
+        assert options.start is not None
+        rank.begin(options.start)
+        first, self.x = rank.score(self.target)
+        rule = StopRule.of(options.iterations, options.until, options.goal)
+        self.rule = rule.started(first["error"], float(self.target.scale)).on_host()
+        check_goal(options.goal, options.until, first, self.target)
         self.recorder = Recorder(first, problem, rank.network, rank.method)
-        self.stop = self._ends(first)
+        self.stop = bool(self.rule.ends(first, 0))
         if self.checkpoints is not None:
             gather = self.transport.all_gather
-            self.marks = run_identity(
-                problem.here, gather, rank.network, rank.method, self.seed, self.record_every, rank.codecs
-            )
-            self._restore(self.transport.at_first(partial(self.checkpoints.read, self.marks)))
+            self.identity = run_identity(problem.here, gather, rank.network, rank.method, options, rank.codecs)
+            self._restore(self.transport.at_first(partial(self.checkpoints.read, self.identity)))
 
     def go(self, interrupts: Interrupts, bar: Progress) -> None:
         """Iterate until the goal, the end, divergence, or an interrupt."""
-        patience = 1
+        throttle = Throttle()
         while not self.stop:
             clock, first = time.perf_counter(), self.iteration
-            next_record = min((self.iteration // self.record_every + 1) * self.record_every, self.iterations)
-            for number in range(self.iteration, min(next_record, self.iteration + patience)):
+            next_record = end_of_record(self.iteration, self.options.interval, self.options.iterations)
+            for number in range(self.iteration, min(next_record, self.iteration + throttle.amount)):
                 self.rank.iterate(number)
                 self.iteration = number + 1
             seconds = (time.perf_counter() - clock) / (self.iteration - first)
             if self.iteration == next_record:
                 self._record()
                 bar.show(self.iteration, self.recorder.last, self.recorder.wire_bits_per_link())
+            # The ranks tell each other whether anybody wants to stop.
             facts = np.array([[interrupts.asked, self.rank.diverged, seconds]])
             asked, diverged, slowest = self.transport.all_gather(facts).max(axis=0)
             if diverged and not self.stop:
                 self._record()
-            # Growing at most fourfold: the first iterations may be slow for other reasons.
-            patience = int(np.clip(PATIENCE / max(slowest, 1e-6), 1, 4 * patience))
+            throttle.update(slowest)
             self.interrupted = bool(asked) and not self.stop
             if self.checkpoints and (self.interrupted or self.checkpoints.due(first, self.iteration)):
                 self._save()
@@ -146,11 +106,7 @@ class _Run:
             np.array([self.iteration]),
             **{name: value[None] for name, value in since.items()},
         )
-        self.stop = self._ends(metrics) or self.iteration >= self.iterations
-
-    def _ends(self, metrics: dict[str, float]) -> bool:
-        reached = self.until is not None and metrics[self.goal] <= self.until
-        return reached or not metrics["error"] <= self.ceiling  # NaN too
+        self.stop = bool(self.rule.ends(metrics, self.iteration))
 
     def _since(self) -> dict[str, np.ndarray]:
         """Add up what all ranks did since the last record."""
@@ -180,7 +136,7 @@ class _Run:
             if rows is not None:
                 state[name] = rows
         if self.transport.rank == 0:
-            self.checkpoints.write(Checkpoint(self.iteration, state, self.recorder.saved(), since, self.marks))
+            self.checkpoints.write(Checkpoint(self.iteration, state, self.recorder.saved(), since, self.identity))
 
     def _restore(self, saved: Checkpoint | None) -> None:
         """Take this rank's part of what rank 0 read."""
@@ -192,12 +148,12 @@ class _Run:
         def share(group: str, name: str) -> np.ndarray:
             return transport.broadcast(None if saved is None else getattr(saved, group)[name])
 
-        # Most arrays have a row a node, memories of links a row a link; what one node alone holds, it has or not.
-        rows = {rank.network.nodes: rank.nodes, rank.network.links: rank.wire.links}
         own = {}
+        axes = name_leaves(row_axes(rank.state, Axis.NODE))
         for name, leaf in name_leaves(rank.state).items():
-            array = share("state", name)
-            own[name] = array[rows.get(len(array), slice(len(leaf)))]
+            # What one process alone holds, this one has or not.
+            rows = {Axis.NODE: rank.nodes, Axis.LINK: rank.wire.links}.get(axes[name], slice(len(leaf)))
+            own[name] = share("state", name)[rows]
         rank.state = put_leaves(rank.state, own)
         self.recorder.restore({name: share("records", name) for name in names["records"]})
         since = {name: share("since", name) for name in names["since"]}
@@ -207,8 +163,7 @@ class _Run:
             (tally.work, tally.rounds), tally.messages = (int(count) for count in since["work"]), since["sent"]
             tally.link_bytes = since["wire"].astype(np.int64)
             tally.rank_bytes = int(since.get("bytes_between_ranks", [0])[0])
-        last = {name: self.recorder.last(name) for name in ("error", "consensus", "suboptimality")}
-        self.stop = self._ends(last) or self.iteration >= self.iterations
+        self.stop = bool(self.rule.ends({name: self.recorder.last(name) for name in METRICS}, self.iteration))
         self.x = transport.gather(np.asarray(rank.state.x))
 
 

@@ -1,27 +1,20 @@
 """Checkpoints: all that a run needs to go on as if nothing had happened, written whole or not at all."""
 
 import hashlib
-import inspect
 import json
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.arrays import first_line, load_arrays, write_arrays
-from lessbits._internal.hashing import fingerprint
-from lessbits._internal.wording import plain
-from lessbits.codecs.base import Codec
+from lessbits._internal.logging import logger
+from lessbits._internal.plain_values import plain
 from lessbits.errors import InputError
-from lessbits.methods.base import Method
-from lessbits.networks import Network
-from lessbits.problems.base import Problem
 
 FORMAT = "lessbits-checkpoint-1"
 LONG = 16  # digits of a mark that says nothing to a person
@@ -53,7 +46,8 @@ class Checkpoints:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = lessbits.simulate(problem, network, method, iterations=100, checkpoints=Checkpoints(folder, every=50))
     ...     again = Checkpoints(folder, resume=True)
-    ...     print(again.iterations(), len(lessbits.simulate(problem, network, method, iterations=200, checkpoints=again)))
+    ...     trace = lessbits.simulate(problem, network, method, iterations=200, checkpoints=again)
+    ...     print(again.iterations(), len(trace))
     [50, 100] 201
     """
 
@@ -98,10 +92,9 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_arrays(self.path(saved.iteration), arrays, metadata)
         except OSError as error:
-            print(
-                f"lessbits: the checkpoint of iteration {saved.iteration} could not be written "
-                f"({error.strerror or error}): the run goes on, and earlier checkpoints stay",
-                file=sys.stderr,
+            logger.warning(
+                f"the checkpoint of iteration {saved.iteration} could not be written "
+                f"({error.strerror or error}): the run goes on, and earlier checkpoints stay"
             )
             return
         for old in self.iterations()[:-KEPT]:
@@ -206,45 +199,3 @@ def put_leaves(state: Any, arrays: Mapping[str, Any]) -> Any:
     if set(names) != set(arrays):
         raise InputError("the checkpoint belongs to another method: its state has other parts")
     return jax.tree.unflatten(jax.tree.structure(state), [arrays[name] for name in names])
-
-
-def run_identity(
-    problem: Problem,
-    all_gather: Callable[[np.ndarray], np.ndarray],
-    network: Network,
-    method: Method,
-    seed: int,
-    record_every: int,
-    codecs: Sequence[Codec],
-) -> dict[str, str]:
-    """Return marks of the run that do not depend on who holds which node, and change with any number in its data.
-
-    `problem` is what is held here.
-    """
-    leaves = [np.ascontiguousarray(np.asarray(leaf)) for leaf in jax.tree.leaves(problem)]
-    digests = [
-        hashlib.sha256(b"".join(leaf[row].tobytes() for leaf in leaves)).digest() for row in range(problem.nodes)
-    ]
-    nodes = all_gather(np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32))
-    links = (network.owner, network.neighbor, network.weight)
-    kind = [type(problem).__name__, *_functions(problem)]
-    codes = [type(codec).__name__ for codec in codecs]
-    return {
-        "problem": fingerprint(kind, nodes),
-        "network": fingerprint(links),
-        "method, step size or quantizer": fingerprint(method),
-        "code": " ".join(codes),
-        "seed": str(seed),
-        "record_every": str(record_every),
-        "precision": str(jnp.result_type(float)),
-    }
-
-
-def _functions(problem: Problem) -> Iterator[Any]:
-    """Give marks of the functions that a problem was made of: another loss is another run."""
-    for entry in fields(problem):  # type: ignore[arg-type]
-        function = getattr(problem, entry.name)
-        if callable(function):
-            function = inspect.unwrap(function)
-            code = getattr(function, "__code__", None)
-            yield entry.name, getattr(function, "__qualname__", ""), code and (code.co_code, repr(code.co_consts))

@@ -1,14 +1,14 @@
 """A log of a run: one JSON object a line, so that people can follow it and programs can read it."""
 
 import json
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from lessbits._internal.wording import plain
+from lessbits._internal.logging import logger
+from lessbits._internal.plain_values import plain
 from lessbits.engines.recording.progress import ProgressState
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
@@ -50,10 +50,7 @@ class Log:
             self.stream.flush()
         except OSError as error:
             self.works = False
-            print(
-                f"lessbits: the log {self.file} ends here ({error.strerror or error}): the run goes on",
-                file=sys.stderr,
-            )
+            logger.warning(f"the log {self.file} ends here ({error.strerror or error}): the run goes on")
 
     def __enter__(self) -> Self:
         """Nothing to do: the file is open."""

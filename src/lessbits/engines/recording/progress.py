@@ -4,10 +4,10 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from lessbits._internal.wording import human
 
@@ -38,26 +38,37 @@ class ProgressState(NamedTuple):
 
 
 Listener = Callable[[ProgressState], None]
-ProgressOption = (
-    bool | Listener | tuple[bool | Listener, ...]
-)  # who is told; True is a bar, or lines where there is no terminal
+# True is a bar, or lines where there is no terminal; a tuple asks for several of these.
+ProgressOption = bool | Listener | tuple[bool | Listener, ...]
+
+
+class Goal(Protocol):
+    """What progress is measured against; `RunOptions` is one."""
+
+    @property
+    def iterations(self) -> int: ...  # noqa: D102
+    @property
+    def until(self) -> float | None: ...  # noqa: D102
+    @property
+    def goal(self) -> str: ...  # noqa: D102
+    @property
+    def progress(self) -> ProgressOption: ...  # noqa: D102
 
 
 class Progress:
-    """Tells whoever wishes how a run is going."""
+    """Tells listeners how a run is going."""
 
-    def __init__(
-        self, iterations: int, wish: ProgressOption, until: float | None = None, goal: str = "error", begun: int = 0
-    ) -> None:
-        self.iterations, self.until, self.goal, self.begun = iterations, until, goal, begun
-        self.wishes = wish if isinstance(wish, tuple) else (wish,)
+    def __init__(self, options: Goal, begun: int = 0, shown: bool = True) -> None:
+        self.iterations, self.until, self.goal, self.begun = options.iterations, options.until, options.goal, begun
+        requested = options.progress if shown else False
+        self.requested = requested if isinstance(requested, tuple) else (requested,)
         self.looks: deque[tuple[int, float]] = deque(maxlen=WINDOW)  # iterations and logarithms of the goal
 
     def __enter__(self) -> Self:
         """Start the clock."""
         self.clock = time.perf_counter()
-        self.displays = [display() for wish in self.wishes if wish is True]
-        self.listeners: list[Listener] = [*self.displays, *(wish for wish in self.wishes if callable(wish))]
+        self.displays = [display() for each in self.requested if each is True]
+        self.listeners: list[Listener] = [*self.displays, *(each for each in self.requested if callable(each))]
         return self
 
     def show(self, iteration: int, metric: Callable[[str], float], bits_per_link: float) -> None:
@@ -158,6 +169,18 @@ class Lines:
 
     def close(self) -> None:
         """Leave the lines."""
+
+
+@contextmanager
+def show_activity(text: str, shown: bool = True) -> Iterator[None]:
+    """Show a spinner with `text` on a terminal, for work of some seconds that has no iterations."""
+    if not (shown and sys.stderr.isatty()):
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{text} …"):
+        yield
 
 
 def _clock(seconds: float) -> str:

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lessbits._internal.arrays import read_arrays, write_arrays
-from lessbits._internal.wording import human, plain
+from lessbits._internal.plain_values import plain
+from lessbits._internal.wording import human
 from lessbits.errors import InputError, check_name
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Trace:
 
     def with_settings(self, settings: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> "Trace":
         """Return the trace with the settings that made it, and where it comes from."""
-        return Trace(**{**self.__dict__, "settings": settings, "provenance": provenance or self.provenance})
+        return replace(self, settings=settings, provenance=provenance or self.provenance)
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the columns as a data frame."""

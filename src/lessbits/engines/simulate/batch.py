@@ -42,10 +42,8 @@ def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
     return single
 
 
-@partial(jax.jit, static_argnames=("goal",), donate_argnames=("flight",))
-def run_batch(
-    program: Program, sizes: dict[str, jax.Array], batch: BatchState, most: jax.Array, goal: str
-) -> BatchState:
+@partial(jax.jit, donate_argnames=("batch",))
+def run_batch(program: Program, sizes: dict[str, jax.Array], batch: BatchState, most: jax.Array) -> BatchState:
     """Run up to `most` records of `record_every` iterations each, until all lanes are done, or all iterations."""
     lanes = next(iter(sizes.values())).shape[0]
 
@@ -54,20 +52,19 @@ def run_batch(
 
     def record(batch: BatchState) -> BatchState:
         end = program.end_of_record(batch.iteration)
-        state, spent = _each(lambda own, state: of(own).advance(state, batch.iteration, end), lanes)(sizes, batch.state)
+        state, tally = _each(lambda own, state: of(own).advance(state, batch.iteration, end), lanes)(sizes, batch.state)
         metrics = _each(program.score, lanes)(state)
         at = batch.records
-        reached, lost = metrics[goal] <= program.until, ~(metrics["error"] <= program.ceiling)  # NaN too
         return BatchState(
             state,
             end,
             at + 1,
-            batch.values.at[at].set(metrics[goal]),
+            batch.values.at[at].set(metrics[program.stop.goal]),
             batch.errors.at[at].set(metrics["error"]),
-            batch.work.at[at].set(spent.work[:, 0]),
-            batch.sent.at[at].set(spent.sent),
-            batch.bytes.at[at].set(spent.bytes.value),
-            batch.done | reached | lost,
+            batch.work.at[at].set(tally.work[:, 0]),
+            batch.sent.at[at].set(tally.sent),
+            batch.bytes.at[at].set(tally.bytes.value),
+            batch.done | program.stop.decided(metrics),
         )
 
     batch = batch._replace(records=jnp.int32(0))
@@ -85,13 +82,13 @@ def start_batch(program: Program, sizes: dict[str, jax.Array]) -> tuple[State, d
 
     def begin(own: dict[str, jax.Array]) -> tuple[State, dict[str, jax.Array]]:
         state = replace(program.method, **own).init(program.problem, program.local, Start())  # type: ignore[type-var]
-        return jax.tree.map(jnp.copy, state), program.score(state)  # a flight's memory is reused: not the problem's
+        return jax.tree.map(jnp.copy, state), program.score(state)  # a batch's memory is reused: not the problem's
 
     return _each(begin, lanes)(sizes)
 
 
 def empty_batch(state: State, iteration: jax.Array, lanes: int, messages: int, kind: Any) -> BatchState:
-    """Return a flight without records."""
+    """Return a batch without records."""
 
     def empty(kind: Any, *shape: int) -> jax.Array:
         return put(np.zeros((RECORDS_AT_ONCE, lanes, *shape)), kind)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from lessbits._internal.axes import Axis, row_axes
 from lessbits.errors import InputError
 
 ENOUGH = 2**20  # numbers of one vector a node that a device should have: less is not worth talking to another for
@@ -29,15 +30,15 @@ def choose_devices(devices: int | None, nodes: int, dim: int) -> int:
     return devices
 
 
-def shard_rows(tree: Any, devices: int, rows: tuple[int, ...]) -> Any:
-    """Cut each array that has one of these numbers of rows; every device holds the others whole."""
+def shard_rows(tree: Any, devices: int, default: Axis = Axis.SHARED) -> Any:
+    """Cut each array along its nodes or links, as its field declares; every device holds the others whole."""
     if devices == 1:
         return tree
     mesh = Mesh(np.asarray(jax.local_devices()[:devices]), ("nodes",))
-    dealt, whole = NamedSharding(mesh, PartitionSpec("nodes")), NamedSharding(mesh, PartitionSpec())
+    cut, whole = NamedSharding(mesh, PartitionSpec("nodes")), NamedSharding(mesh, PartitionSpec())
 
-    def put(leaf: Any) -> Any:
-        cut = np.ndim(leaf) > 0 and np.shape(leaf)[0] in rows and np.shape(leaf)[0] % devices == 0
-        return jax.device_put(leaf, dealt if cut else whole)
+    def place(leaf: Any, axis: Axis) -> Any:
+        divides = axis in (Axis.NODE, Axis.LINK) and np.shape(leaf)[0] % devices == 0
+        return jax.device_put(leaf, cut if divides else whole)
 
-    return jax.tree.map(put, tree)
+    return jax.tree.map(place, tree, row_axes(tree, default))

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.axes import Axis, PerLink
 from lessbits._internal.pytrees import computed_once, on_cpu, put, pytree, static
 from lessbits._internal.randomness import Step, make_seed
 from lessbits._internal.summation import Sum, add_up
 from lessbits.codecs.base import Codec
+from lessbits.engines.options import RunOptions
+from lessbits.engines.schedule import end_of_record
 from lessbits.engines.scoring import Target, score
-from lessbits.engines.stopping import ceiling_of
+from lessbits.engines.stopping import StopRule
 from lessbits.methods.base import Message, Method, Outbox, State
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
@@ -27,25 +29,37 @@ Measure = Callable[[State, Problem], jax.Array]  # a pytree, called inside the c
 
 
 class RecordTally(NamedTuple):
-    """What iterations took."""
+    """What the iterations of a record took."""
 
     work: jax.Array  # sample gradients, and iterations with any: a method may need several exchanges for a gradient
     sent: jax.Array  # messages, by message of the outbox
     bytes: Sum  # of bodies whose length varies, by message of the outbox; a million of them need more than 24 bits
 
     @classmethod
-    def nothing(cls, messages: int, *records: int) -> "RecordTally":
+    def zeros(cls, messages: int, *records: int) -> "RecordTally":
         """Zeros, for one or several records."""
         work, sent = (put(np.zeros((*records, size)), np.int32) for size in (2, messages))
         value, lost = (put(np.zeros((*records, messages)), np.float32) for _ in range(2))
         return cls(work, sent, Sum(value, lost))
 
 
+@pytree
+class RowLengths:
+    """Bytes of each row of a message: rows are links, or nodes whose message goes to all their links."""
+
+    total: Sum
+    per_link: bool = static()
+
+    def __add__(self, more: "RowLengths") -> "RowLengths":
+        """Add those of a further iteration."""
+        return RowLengths(self.total + more.total, self.per_link)
+
+
 class IterationTally(NamedTuple):
-    """What iterations took, as they add it up: row by row, for the sum over rows is taken once a record."""
+    """What iterations took, row by row: the sum over rows is taken once per record."""
 
     counts: jax.Array  # sample gradients, iterations with any, and messages, by message of the outbox
-    lengths: tuple[Sum | None, ...]  # bytes of each row of a message; None where all bodies are equally long
+    lengths: tuple[RowLengths | None, ...]  # None where all bodies of a message are equally long
 
     def __add__(self, more: "IterationTally") -> "IterationTally":  # type: ignore[override]
         """Add what a further iteration took."""
@@ -58,17 +72,15 @@ class IterationTally(NamedTuple):
 class Program:
     """Everything that stays fixed during a run, as arguments of the compiled loop, so that nothing recompiles."""
 
-    problem: Problem
+    problem: Annotated[Problem, Axis.NODE]
     method: Method
     local: LocalNetwork
-    reverse: jax.Array
+    reverse: PerLink
     target: Target
     measures: dict[str, Any]
     seed: jax.Array
-    iterations: jax.Array
+    stop: StopRule
     record_every: jax.Array
-    until: jax.Array  # stop when the goal is at most this
-    ceiling: jax.Array  # or when the error is above this
     lengths: tuple[Any, ...] = ()  # for each message what finds the length of its bodies, None where all are equal
     stride: int | None = static(default=None)  # iterations of a record, where they are part of the program
 
@@ -78,66 +90,56 @@ class Program:
         problem: Problem,
         network: Network,
         method: Method,
-        iterations: int,
-        seed: int,
-        until: float | None,
-        record_every: int,
+        options: RunOptions,
         measures: Mapping[str, Measure] | None = None,
         codecs: Sequence[Codec] = (),
     ) -> "Program":
-        """Gather them; the ceiling is known when the run has started."""
-        real, whole = partial(put, dtype=jnp.result_type(float)), partial(put, dtype=np.int32)
+        """Gather what a run with checked options needs."""
         return cls(
             method.prepare(problem),
             method,
             LocalNetwork.of(network),
-            whole(network.reverse),
+            put(network.reverse, np.int32),
             Target.of(problem),
             dict(measures or {}),
-            make_seed(seed),
-            whole(iterations),
-            whole(record_every),
-            real(-jnp.inf if until is None else until),
-            real(jnp.inf),
+            make_seed(options.seed),
+            StopRule.of(options.iterations, options.until, options.goal),
+            put(options.interval, np.int32),
             tuple(codec.length_model() if codec.body_bytes is None else None for codec in codecs),
         )
 
-    def with_ceiling(self, first_error: float) -> "Program":
-        """Say from which error on a run has diverged."""
-        ceiling = ceiling_of(first_error, float(self.target.scale))
-        return replace(self, ceiling=put(ceiling, self.until.dtype))
+    def started(self, first_error: float) -> "Program":
+        """Say from which error on a run has diverged, once the start is scored."""
+        return replace(self, stop=self.stop.started(first_error, float(self.target.scale)))
 
     def fit(self, iteration: int) -> "Program":
         """Make the length of whole records part of the program, from this iteration on, where it pays.
 
         A GPU goes through a loop without asking the host after each iteration only if it knows when to end.
         """
-        every, left = int(self.record_every), int(self.iterations) - iteration
+        every, left = int(self.record_every), int(self.stop.iterations) - iteration
         whole = iteration % every == 0 and left >= every
         return replace(self, stride=every if whole and not on_cpu() else None)
 
-    def programs(self, iteration: int) -> list["Program"]:
+    def variants(self, iteration: int) -> list["Program"]:
         """Return what `fit` will return from this iteration on, once each."""
-        every, end = int(self.record_every), int(self.iterations)
+        every, end = int(self.record_every), int(self.stop.iterations)
         last = end - end % every if end % every else iteration  # where the last, shorter record begins
-        fitted = {
-            program.stride: program for program in map(self.fit, (iteration, -(-iteration // every) * every, last))
-        }
+        fitted = {each.stride: each for each in map(self.fit, (iteration, -(-iteration // every) * every, last))}
         return list(fitted.values())
 
     def end_of_record(self, iteration: jax.Array) -> jax.Array:
         """Return the iteration that the record which begins here ends at."""
         if self.stride is not None:
             return iteration + self.stride
-        return jnp.minimum((iteration // self.record_every + 1) * self.record_every, self.iterations)
+        return end_of_record(iteration, self.record_every, self.stop.iterations)
 
     def goes_on(self, iteration: jax.Array) -> jax.Array:
         """Tell whether there is another record of this program."""
-        return iteration + (self.stride or 1) <= self.iterations
+        return iteration + (self.stride or 1) <= self.stop.iterations
 
     def advance(self, state: State, first: jax.Array, end: jax.Array) -> tuple[State, RecordTally]:
         """Iterate from `first` to before `end`."""
-
         once = jax.jit(self.iterate, inline=True)  # traced once, for shapes and for the loop: half of the time to begin
 
         def iterate(iteration: jax.Array, carry: tuple[State, IterationTally]) -> tuple[State, IterationTally]:
@@ -159,13 +161,13 @@ class Program:
             )
         return state, RecordTally(tally.counts[:2], tally.counts[2:], self._add_up(tally.lengths))
 
-    def _add_up(self, lengths: tuple[Sum | None, ...]) -> Sum:
+    def _add_up(self, lengths: tuple[RowLengths | None, ...]) -> Sum:
         """Add up the bytes of each message over all links."""
-        links, nothing = self.local.links.shape[0], Sum.of(jnp.float32(0))
+        nothing = Sum.of(jnp.float32(0))
 
-        def of_links(rows: Sum) -> Sum:  # rows of nodes go to each of their links
-            whole = rows.value.shape[0] == links
-            return rows if whole else jax.tree.map(lambda part: part[self.local.owner], rows)
+        def of_links(rows: RowLengths) -> Sum:
+            # A node's message goes to each of its links.
+            return rows.total if rows.per_link else jax.tree.map(lambda part: part[self.local.owner], rows.total)
 
         totals = [nothing if rows is None else add_up(of_links(rows)) for rows in lengths]
         return jax.tree.map(lambda *parts: jnp.stack(parts), *totals)
@@ -200,14 +202,14 @@ class Program:
             return jnp.int32(self.local.links.shape[0])
         return jnp.sum(message.active, dtype=jnp.int32)
 
-    def _bytes(self, message: Message, length: Any) -> Sum | None:
+    def _bytes(self, message: Message, length: Any) -> RowLengths | None:
         """Bytes of the bodies that are not all equally long, of each row, or of each link where only some are sent."""
         if length is None:
             return None
         rows = length(message.payload)
         if message.active is not None:
             rows = jnp.where(message.active, rows if message.per_link else rows[self.local.owner], 0)
-        return Sum.of(rows)
+        return RowLengths(Sum.of(rows), message.per_link or message.active is not None)
 
     def score(self, state: State) -> dict[str, jax.Array]:
         """All metrics of a state."""

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,11 +20,14 @@ import numpy as np
 from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import on_cpu
 from lessbits.codecs import make_codecs
+from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import header_bytes
-from lessbits.engines.checks import check_goal, check_run
+from lessbits.engines.checks import check_goal
+from lessbits.engines.options import RunOptions
+from lessbits.engines.schedule import Throttle, record_ends
 from lessbits.engines.simulate.batch import empty_batch, run_batch, start_batch
 from lessbits.engines.simulate.program import Program
-from lessbits.engines.simulate.run import RECORDS_AT_ONCE, SECONDS_A_CHUNK
+from lessbits.engines.simulate.run import RECORDS_AT_ONCE
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -48,6 +50,11 @@ class Budget:
     until: float | None = None
     goal: str = "error"
 
+    def is_spent(self, epochs: np.ndarray, bits: np.ndarray) -> np.ndarray:
+        """Tell at which records the epochs or the bits per link are spent."""
+        most_epochs = np.inf if self.epochs is None else self.epochs
+        return (epochs >= most_epochs) | (bits >= (np.inf if self.bits is None else self.bits))
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -67,48 +74,60 @@ class Outcome:
     wire_bits_per_link: float = 0.0  # as encoded, with headers, if that was asked for
 
 
+@dataclass(frozen=True)
+class SweepOptions:
+    """How a sweep is run.
+
+    Attributes:
+        seed: Seed of every run.
+        record_every: Iterations between two records; chosen as for a single run by default.
+        limit: Callback that returns the iteration from which on a run has lost to others.
+        finished: Callback that takes each outcome as it comes.
+        width: Runs of a batch; by default one on a CPU, and as many as fit on a GPU.
+        encoded: Find the bits that are really sent, which takes a while.
+    """
+
+    seed: int = 0
+    record_every: int | None = None
+    limit: Callable[[], int] | None = None
+    finished: Callable[[Outcome], None] | None = None
+    width: int | None = None
+    encoded: bool = False
+
+
 def sweep(
     problem: Problem,
     network: Network,
     method: Method,
     configurations: Sequence[Sizes],
     budget: Budget,
-    seed: int = 0,
-    record_every: int | None = None,
-    limit: Callable[[], int] | None = None,
-    finished: Callable[[Outcome], None] | None = None,
-    width: int | None = None,
-    encoded: bool = False,
+    options: SweepOptions | None = None,
 ) -> list[Outcome]:
-    """Run the method once with each configuration of step sizes, and return how each run ended.
-
-    `limit` tells from which iteration on a run has lost to others; `finished` is told of each outcome as it comes.
-    `encoded` asks for the bits that are really sent, which takes a while to find.
-    """
+    """Run the method once with each configuration of step sizes, and return how each run ended."""
     make_room()
-    names = list(configurations[0])
+    options = options or SweepOptions()
+    asked = RunOptions(
+        iterations=budget.iterations,
+        seed=options.seed,
+        until=budget.until,
+        goal=budget.goal,
+        record_every=options.record_every,
+    )
     for sizes in configurations:
-        changed: Any = replace(method, **sizes)  # type: ignore[type-var]
-        every = check_run(problem, network, changed, budget.iterations, budget.until, budget.goal, record_every)
-    codecs = make_codecs(method.compressors, problem.dim, "entropy") if encoded else ()
-    program = Program.of(problem, network, method, budget.iterations, seed, budget.until, every, None, codecs)
-    constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
+        checked = asked.checked(problem, network, replace(method, **sizes))  # type: ignore[type-var]
+    codecs = make_codecs(method.compressors, problem.dim, "entropy") if options.encoded else ()
+    program = Program.of(problem, network, method, checked, codecs=codecs)
     memory = _lane_bytes(program, problem, network)
-    width = width or default_width(len(configurations), memory)
-    batches = [configurations[at : at + width] for at in range(0, len(configurations), width)]
-    workers = default_workers(memory)
-    stop = threading.Event()
+    width = options.width or default_width(len(configurations), memory)
+    batches = [list(configurations[at : at + width]) for at in range(0, len(configurations), width)]
+    shared = _Sweep(program, problem, network, budget, options, codecs)
 
-    def run(batch: Sequence[Sizes]) -> list[Outcome]:
-        return _Batch(
-            program, problem, network, budget, names, list(batch), seed, limit, finished, stop, constant
-        ).run()
-
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(default_workers(memory)) as pool:
         try:
-            return [outcome for outcomes in pool.map(run, batches) for outcome in outcomes]
+            runs = pool.map(lambda batch: _Batch(shared, batch).run(), batches)
+            return [outcome for outcomes in runs for outcome in outcomes]
         except BaseException:  # an interrupt must not wait for runs that take minutes
-            stop.set()
+            shared.stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
@@ -132,11 +151,14 @@ def _lane_bytes(program: Program, problem: Problem, network: Network) -> int:
     """About what a lane needs: its state twice, and a vector a link for each message."""
     shapes = jax.eval_shape(lambda: program.method.init(program.problem, program.local, Start()))
     state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
-    return int(2 * state + len(program.method.compressors) * network.links * problem.dim * program.until.dtype.itemsize)
+    return int(
+        2 * state
+        + len(program.method.compressors) * network.links * problem.dim * jnp.dtype(jnp.result_type(float)).itemsize
+    )
 
 
-class _Batch:
-    """Lanes that run together, and what each has spent."""
+class _Sweep:
+    """What all batches of a sweep share."""
 
     def __init__(
         self,
@@ -144,78 +166,81 @@ class _Batch:
         problem: Problem,
         network: Network,
         budget: Budget,
-        names: list[str],
-        configurations: list[Sizes],
-        seed: int,
-        limit: Callable[[], int] | None,
-        finished: Callable[[Outcome], None] | None,
-        stop: threading.Event,
-        constant: np.ndarray,
+        options: SweepOptions,
+        codecs: Sequence[Codec],
     ) -> None:
-        self.stop, self.constant = stop, constant
-        self.budget, self.configurations, self.seed = budget, configurations, seed
-        self.limit, self.finished = limit or (lambda: budget.iterations), finished
+        self.program, self.budget, self.options = program, budget, options
         self.samples, self.links = problem.samples, network.links
-        self.bits = np.array([compressor.bits(problem.dim) for compressor in program.method.compressors])
-        self.lanes = np.arange(len(configurations))  # which configuration each lane runs
-        kind = program.until.dtype
-        self.sizes = {name: jnp.asarray([sizes[name] for sizes in configurations], kind) for name in names}
+        self.message_bits = np.array([compressor.bits(problem.dim) for compressor in program.method.compressors])
+        # Bytes of a message that do not depend on what it says; none if bytes are not asked for.
+        self.constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
+        self.stop = threading.Event()
+
+    def limit(self) -> int:
+        """Return the iteration from which on a run has lost."""
+        return self.budget.iterations if self.options.limit is None else self.options.limit()
+
+
+class _Batch:
+    """Lanes that run together, and what each has spent."""
+
+    def __init__(self, sweep: _Sweep, configurations: list[Sizes]) -> None:
+        self.sweep, self.budget, self.configurations = sweep, sweep.budget, configurations
+        program, budget, count = sweep.program, sweep.budget, len(configurations)
+        self.lanes = np.arange(count)  # which configuration each lane runs
+        kind = jnp.result_type(float)
+        self.sizes = {name: jnp.asarray([sizes[name] for sizes in configurations], kind) for name in configurations[0]}
         state, first = start_batch(program, self.sizes)
-        self.program = program.with_ceiling(float(np.max(np.asarray(first["error"]))))
+        self.program = program.started(float(np.max(np.asarray(first["error"]))))
+        self.rule = self.program.stop.on_host()
         check_goal(budget.goal, budget.until, {budget.goal: first[budget.goal][0]}, program.target)
-        count = len(configurations)
-        self.batch = empty_batch(state, jnp.int32(0), count, len(self.bits), kind)
+        self.batch = empty_batch(state, jnp.int32(0), count, len(sweep.message_bits), kind)
         # What each configuration has spent, and where it stood at the last look.
         self.epochs, self.spent, self.wire, self.value, self.error = np.zeros((5, count))
         self.outcomes: dict[int, Outcome] = {}
-        target = -np.inf if budget.until is None else budget.until
-        values, errors = np.asarray(first[budget.goal], float), np.asarray(first["error"], float)
-        for lane in np.flatnonzero(values <= target):
+        values, errors = (np.asarray(first[name], float) for name in (budget.goal, "error"))
+        for lane in np.flatnonzero(self.rule.reached({budget.goal: values})):
             self.value[lane], self.error[lane] = values[lane], errors[lane]
             self._end(int(lane), 0, reached=True)
 
     def run(self) -> list[Outcome]:
         """Step until every lane has an outcome."""
-        most = 1
-        while len(self.outcomes) < len(self.configurations) and not self.stop.is_set():
+        throttle = Throttle(RECORDS_AT_ONCE)
+        while len(self.outcomes) < len(self.configurations) and not self.sweep.stop.is_set():
             self._gather()
-            last = max(1, min(self.limit(), self.budget.iterations))
+            last = max(1, min(self.sweep.limit(), self.budget.iterations))
             before = int(self.batch.iteration)
             if before >= last:
                 self._cut(before)
                 break
             clock = time.perf_counter()
-            self.batch = jax.block_until_ready(
-                run_batch(self.program.fit(before), self.sizes, self.batch, jnp.int32(most), self.budget.goal)
-            )
+            most = jnp.int32(throttle.amount)
+            self.batch = jax.block_until_ready(run_batch(self.program.fit(before), self.sizes, self.batch, most))
             seconds = time.perf_counter() - clock
-            self._look(before)
-            speed = int(self.batch.records) / max(seconds, 1e-6)
-            most = int(np.clip(speed * SECONDS_A_CHUNK, 1, min(4 * most, RECORDS_AT_ONCE)))
+            self._look()
+            throttle.update(seconds / max(int(self.batch.records), 1))
         return [self.outcomes[number] for number in range(len(self.configurations)) if number in self.outcomes]
 
-    def _look(self, before: int) -> None:
+    def _look(self) -> None:
         """Find the lanes that ended, and where."""
-        taken, end = int(self.batch.records), int(self.batch.iteration)
-        every = int(self.program.record_every)
-        ends = np.minimum(before + every * np.arange(1, taken + 1), end)
+        taken, sweep = int(self.batch.records), self.sweep
+        ends = record_ends(int(self.batch.iteration), taken, int(self.program.record_every))
         values, errors = (np.asarray(array, float)[:taken] for array in (self.batch.values, self.batch.errors))
-        work = np.cumsum(np.asarray(self.batch.work, np.int64)[:taken], axis=0) / self.samples
+        work = np.cumsum(np.asarray(self.batch.work, np.int64)[:taken], axis=0) / sweep.samples
         sent = np.cumsum(np.asarray(self.batch.sent, np.int64)[:taken], axis=0)
-        bits = sent @ self.bits / self.links
+        bits = sent @ sweep.message_bits / sweep.links
         varying = np.cumsum(np.asarray(self.batch.bytes, float)[:taken], axis=0).sum(axis=-1)
-        wire = 8 * (sent @ self.constant + varying) / self.links if self.constant.size else np.zeros_like(varying)
-        budget, target = self.budget, -np.inf if self.budget.until is None else self.budget.until
+        wire = np.zeros_like(varying)
+        if sweep.options.encoded:
+            wire = 8 * (sent @ sweep.constant + varying) / sweep.links
         for lane, number in enumerate(self.lanes):
             if number < 0 or number in self.outcomes:
                 continue
+            metrics = {self.budget.goal: values[:, lane], "error": errors[:, lane]}
+            reached, lost = self.rule.reached(metrics), self.rule.diverged(metrics)
             epochs, spent = self.epochs[number] + work[:, lane], self.spent[number] + bits[:, lane]
-            reached = values[:, lane] <= target
-            lost = ~(errors[:, lane] <= float(self.program.ceiling))  # NaN too
-            over = ends >= budget.iterations
-            over |= epochs >= (np.inf if budget.epochs is None else budget.epochs)
-            over |= spent >= (np.inf if budget.bits is None else budget.bits)
-            stops = np.flatnonzero(reached | lost | over)
+            over = reached | lost | (ends >= self.rule.iterations) | self.budget.is_spent(epochs, spent)
+            stops = np.flatnonzero(over)
             at = stops[0] if len(stops) else taken - 1
             self.epochs[number], self.spent[number] = epochs[at], spent[at]
             self.wire[number] += wire[at, lane]
@@ -234,7 +259,7 @@ class _Batch:
     ) -> None:
         outcome = Outcome(
             {name: float(size) for name, size in self.configurations[number].items()},
-            self.seed,
+            self.sweep.options.seed,
             reached,
             diverged,
             cut,
@@ -243,12 +268,12 @@ class _Batch:
             float(self.error[number]),
             float(self.spent[number]),
             float(self.epochs[number]),
-            bool(self.constant.size),
+            self.sweep.options.encoded,
             float(self.wire[number]),
         )
         self.outcomes[number] = outcome
-        if self.finished is not None:
-            self.finished(outcome)
+        if self.sweep.options.finished is not None:
+            self.sweep.options.finished(outcome)
 
     def _gather(self) -> None:
         """When half of the lanes have left, move the rest together; widths are powers of two: few programs."""
@@ -262,4 +287,6 @@ class _Batch:
         self.lanes = np.where(np.arange(width) < len(alive), self.lanes[kept], -1)  # no configuration
         self.sizes = {name: size[kept] for name, size in self.sizes.items()}
         state = jax.tree.map(lambda leaf: leaf[kept], self.batch.state)
-        self.batch = empty_batch(state, self.batch.iteration, width, len(self.bits), self.program.until.dtype)
+        self.batch = empty_batch(
+            state, self.batch.iteration, width, len(self.sweep.message_bits), jnp.result_type(float)
+        )

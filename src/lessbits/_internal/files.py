@@ -1,0 +1,18 @@
+"""Files that are written whole or not at all."""
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file complete or not at all, and on the disk before it has its name."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two processes may write the same file
+    try:
+        with partial.open("wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,81 @@
+"""The command `lessbits compare`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lessbits.cli.checks import check_folder, check_no_engine, check_writable
+from lessbits.cli.flags import Json, Quiet, output_flag, search_flag, with_settings
+from lessbits.cli.jax_setup import configure_jax
+from lessbits.cli.output import json_path, print_message, progress_printer, write_result
+from lessbits.config.settings import Settings
+from lessbits.errors import InputError
+
+EXAMPLES = (
+    "lessbits compare --network star --nodes 20 --dim 50",
+    "lessbits compare --problem logistic --data breast-cancer --normalize --nodes 8 "
+    "--methods primal-dual,lead,tree --quantizers dit-4,dit-3 --out compared",
+)
+DEFAULT_METHODS = "primal-dual,tree,lead,choco"
+DEFAULT_QUANTIZERS = "exact,dit-4,dit-2"
+DEFAULT_FOLDER = Path("out/compare")
+
+
+@with_settings
+def compare(
+    settings: Settings,
+    methods: Annotated[
+        str,
+        search_flag(
+            "Methods, separated by commas; each runs with every quantizer that it supports; "
+            f"default: {DEFAULT_METHODS}.",
+            "--methods",
+        ),
+    ] = DEFAULT_METHODS,
+    quantizers: Annotated[
+        str, search_flag(f"Quantizers, separated by commas; default: {DEFAULT_QUANTIZERS}.", "--quantizers")
+    ] = DEFAULT_QUANTIZERS,
+    tuned: Annotated[
+        bool, search_flag("Tune the first step size of each method for the fewest iterations.", "--tuned")
+    ] = False,
+    out: Annotated[
+        Path,
+        output_flag(
+            "Folder for the traces of all runs and report.html; those of an earlier comparison are replaced; "
+            f"default: {DEFAULT_FOLDER}.",
+            "--out",
+        ),
+    ] = DEFAULT_FOLDER,
+    json_file: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run several methods with several quantizers on one problem and network, and rank them by the bits they send.
+
+    Step sizes are practical ones, unless --stepsizes theory or --tuned is given. The target is an error of 1e-3, unless
+    --until is given. The result is a table and an HTML report with all curves.
+    """
+    check_writable(json_path(json_file))
+    check_folder(out)
+    check_no_engine(settings, "compare")
+    configure_jax(settings.precision)
+    from lessbits.config.compare import compare_settings
+    from lessbits.report.comparison_text import comparison_report
+    from lessbits.report.formats import write_report
+
+    found = compare_settings(
+        settings, _split_names(methods), _split_names(quantizers), tuned, out, progress_printer(quiet)
+    )
+    file = out / "report.html"
+    write_report(found.pop("traces"), file, x_axis="bits per link")
+    write_result(found, json_file, lambda: comparison_report(found, str(file)))
+    if found["runs"][0]["ended"] != "reached":
+        print_message("no run reached the target: allow more --iterations, or ask for less")
+        raise typer.Exit(1)
+
+
+def _split_names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"{text!r} names nothing: write names with commas between")
+    return names

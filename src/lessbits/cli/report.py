@@ -1,0 +1,40 @@
+"""The command `lessbits report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lessbits._internal.wording import counted
+from lessbits.cli.checks import check_writable
+from lessbits.cli.help import complete_from
+
+EXAMPLES = ("lessbits report ring.trace star.trace -o report.html", "lessbits report out/compare -o curves.png")
+FORMATS = ("html", "png", "svg", "pdf", "md")  # report.formats has the same; importing it would load NumPy
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Traces written by lessbits run --save, or folders of them.", metavar="RUN")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="html, png, svg, pdf or md; default: the extension of the file's name.",
+            autocompletion=complete_from(FORMATS),
+        ),
+    ] = None,
+) -> None:
+    """Write a report on runs: a self-contained HTML file, a picture, or Markdown.
+
+    The HTML page plots the error against iterations, bits, bytes, epochs and time. It shows the networks and all
+    settings of each run.
+    """
+    check_writable(out)
+    from lessbits.report.formats import load_runs, write_report
+
+    traces = load_runs(runs)
+    write_report(traces, out, kind)
+    print(f"{counted(len(traces), 'run')}: {out}")

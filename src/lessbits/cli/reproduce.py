@@ -1,0 +1,45 @@
+"""The command `lessbits reproduce`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lessbits.cli.checks import check_folder
+from lessbits.cli.flags import Quiet
+from lessbits.cli.help import complete_from
+from lessbits.cli.jax_setup import configure_jax
+from lessbits.config.settings import Settings
+from lessbits.errors import check_name
+
+EXAMPLES = ("lessbits reproduce fig1 --quick", "lessbits reproduce all --out reproduction")
+NAMES = ("fig1", "fig2", "fig3", "table3", "table4", "table5", "rates", "all")
+
+
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help=f"{', '.join(NAMES[:-1])}, or {NAMES[-1]}.", metavar="NAME", autocompletion=complete_from(NAMES)
+        ),
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="A smaller version that takes about a minute.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="out/reproduction, or out/quick")
+    ] = None,
+    precision: Annotated[int, typer.Option(help="Bits of a floating-point number in the computation: 32 or 64.")] = 64,
+    quiet: Quiet = False,
+) -> None:
+    """Reproduce a figure or a table of the paper: data, plots, and a summary of what agrees and what does not.
+
+    A command that was interrupted resumes when it is started again with the same folder.
+    """
+    check_name("reproduction", name, NAMES)
+    folder = out or Path("out") / ("quick" if quick else "reproduction")
+    check_folder(folder)
+    configure_jax(Settings.read({"precision": precision}).precision)  # `read` refuses other precisions
+    from lessbits.experiments import reproduce as run_experiments
+    from lessbits.report.text import reproduction_report
+
+    for results in run_experiments(name, folder, quick, progress=not quiet):
+        reproduction_report(results.name, results.findings(), str(results.folder))

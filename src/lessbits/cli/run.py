@@ -1,0 +1,116 @@
+"""The command `lessbits run`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lessbits.cli.checks import check_writable
+from lessbits.cli.flags import Json, Quiet, output_flag, with_settings
+from lessbits.cli.jax_setup import configure_jax
+from lessbits.cli.output import json_path, print_message, write_result
+from lessbits.config.settings import Settings
+from lessbits.engines.distributed.launch import become_rank, check_alone, check_launch, launch, rank_number
+from lessbits.errors import InputError
+
+if TYPE_CHECKING:
+    from lessbits.config.run import FinishedRun
+
+EXAMPLES = (
+    "lessbits run --network star --nodes 100 --quantizer dit-2 --theta 1.58 --eta 1 --until 1e-3",
+    "lessbits run --problem logistic --data breast-cancer --normalize --option D --stepsizes practical",
+    "lessbits run --network ring --write-toml ring.toml --json ring.json",
+    "lessbits run ring.toml --seed 1",
+)
+
+
+@with_settings
+def run(
+    settings: Settings,
+    json_file: Json = None,
+    solution: Annotated[
+        Path | None, output_flag("Write the final x of every node to this .npy file, nodes × dim.")
+    ] = None,
+    save: Annotated[Path | None, output_flag("Write the trace to this file; lessbits.Trace.load reads it.")] = None,
+    write_toml: Annotated[
+        Path | None, output_flag("Write the settings of the run, with all defaults resolved, to this TOML file.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        output_flag("Folder for checkpoints; one is also written when the run is interrupted.", "--checkpoint"),
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, output_flag("Iterations between checkpoints; default: only when interrupted.", "--checkpoint-every")
+    ] = None,
+    resume: Annotated[bool, output_flag("Resume from the newest checkpoint in the folder.", "--resume")] = False,
+    resume_at: Annotated[
+        int | None, output_flag("Resume from the checkpoint of this iteration instead.", "--resume-at")
+    ] = None,
+    log: Annotated[Path | None, output_flag("Append one line of JSON per second to this file during the run.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a method on a problem over a network, and report how many bits it sent.
+
+    Settings that are not given have a default or are chosen; the output shows them. During the run, a progress bar on
+    standard error shows error, bits, rate and time left; without a terminal, a line every ten seconds does. A run that
+    diverges exits with status 1. A run that is interrupted writes its results first, and exits with status 130.
+    """
+    check_writable(solution, save, write_toml, log, json_path(json_file))
+    if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
+        raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
+    _start_engine(settings)
+    configure_jax(settings.precision)
+    from lessbits.config.run import RunRequest, run_job
+    from lessbits.report.text import run_report
+
+    request = RunRequest(
+        checkpoint_folder=checkpoint,
+        checkpoint_every=checkpoint_every,
+        resume=resume or resume_at is not None,
+        resume_at=resume_at,
+        progress=not quiet,
+        log=log,
+    )
+    finished = run_job(settings, request)
+    if finished is None:
+        return  # rank 0 reports
+    _write_files(finished, solution, save, write_toml)
+    trace = finished.trace
+    summary = {**trace.summary(), "interrupted": finished.interrupted, "prepare_seconds": finished.prepared}
+    write_result(
+        summary, json_file, lambda: run_report(trace, finished.network, finished.prepared, ranks=finished.ranks)
+    )
+    if finished.interrupted and checkpoint and json_file != "-":
+        print(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
+    _exit_unless_completed(finished)
+
+
+def _start_engine(settings: Settings) -> None:
+    """Check the engine's settings. With MPI, start the ranks and exit with their status, unless this is a rank."""
+    if settings.engine == "simulate":
+        check_alone(settings.ranks)
+        return
+    check_launch(settings.encode)
+    if rank_number() is None:
+        raise typer.Exit(launch(settings.ranks, sys.argv[1:]))
+    become_rank()
+
+
+def _write_files(finished: "FinishedRun", solution: Path | None, save: Path | None, write_toml: Path | None) -> None:
+    if solution:
+        finished.save_solution(solution)
+    if save:
+        finished.trace.save(save)
+    if write_toml:
+        # Without the number of ranks: the run is the same on any number of them, and in the simulator.
+        settings = finished.settings.model_copy(update={"ranks": None})
+        write_toml.write_text(settings.to_toml(), encoding="utf-8")
+
+
+def _exit_unless_completed(finished: "FinishedRun") -> None:
+    if finished.trace.diverged:
+        print_message(finished.trace.message)
+        raise typer.Exit(1)
+    if finished.interrupted:
+        raise KeyboardInterrupt

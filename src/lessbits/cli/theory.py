@@ -1,0 +1,25 @@
+"""The command `lessbits theory`."""
+
+from lessbits.cli.checks import check_no_engine, check_writable
+from lessbits.cli.flags import Json, with_settings
+from lessbits.cli.jax_setup import configure_jax
+from lessbits.cli.output import json_path, write_result
+from lessbits.config.settings import Settings
+
+EXAMPLES = (
+    "lessbits theory --network ring --nodes 100 --quantizer dit-2",
+    "lessbits theory --problem logistic --data breast-cancer --nodes 8 --network star --quantizer rand-10",
+)
+
+
+@with_settings
+def theory(settings: Settings, json_file: Json = None) -> None:
+    """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer."""
+    check_writable(json_path(json_file))
+    check_no_engine(settings, "theory")
+    configure_jax(settings.precision)
+    from lessbits.config.advise import describe_theory
+    from lessbits.report.text import theory_report
+
+    facts = describe_theory(settings)
+    write_result(facts, json_file, lambda: theory_report(facts))

@@ -1,0 +1,44 @@
+"""What theory and the mean-square analysis need to know of a request, and the step sizes that they predict."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from lessbits.methods.request import MethodRequest
+from lessbits.quantizers.base import Quantizer
+from lessbits.theory import Prediction, TheoryInputs, practical_step_sizes
+from lessbits.theory.mean_square import NOISE_MARGIN
+
+
+def theory_inputs(request: MethodRequest) -> TheoryInputs:
+    """Collect what the theorems depend on.
+
+    Broadcast messages share their noise: in the proof's variance bound λ_max/2 then stands in place of max w_ij. With
+    edge messages it is half the largest weighted degree (docs/fewest-bits.md).
+    """
+    problem, network, gradients = request.problem, request.network, request.gradients
+    assert isinstance(request.quantizer, Quantizer)
+    shared = {"broadcast": network.lambda_max / 2, "edge": float(network.weighted_degree.max()) / 2}
+    return TheoryInputs(
+        smoothness=request.smoothness,
+        convexity=problem.convexity,
+        lambda_max=network.lambda_max,
+        lambda_min=network.lambda_min,
+        max_weight=shared.get(request.messages or "independent", network.max_weight),
+        omega=request.omega,
+        samples=max(1.0, float(np.max(np.asarray(problem.counts))) / gradients.batch_size),
+        noise=problem.noise(gradients.batch_size) if gradients.option == "C" else 0.0,
+        fading=request.quantizer.fading,
+    )
+
+
+def predict_step_sizes(request: MethodRequest, refine: bool = True) -> Prediction:
+    """Return practical step sizes and their rate, for noise as Gaussian vectors have it and some to spare."""
+    option, problem = request.gradients.option, request.problem
+    assert isinstance(request.quantizer, Quantizer)
+    inputs = theory_inputs(replace(request, messages="independent"))
+    typical = inputs._replace(omega=NOISE_MARGIN * request.quantizer.typical_omega(problem.dim))
+    if option != "A":  # whose dual gradients need every node's loss to be strongly convex
+        typical = typical._replace(convexity=problem.typical_convexity)
+    messages = request.messages or "independent"
+    return practical_step_sizes(option, typical, messages, request.corrected, request.given, refine)

@@ -1,0 +1,85 @@
+"""All methods by name: the built-in ones, and those that users register.
+
+Nothing heavy is imported here: the command line completes and explains names without loading JAX.
+"""
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
+
+from lessbits.errors import InputError, check_name
+
+if TYPE_CHECKING:
+    from lessbits.methods.base import Method
+
+Kind = TypeVar("Kind", bound="type[Method]")
+
+# Where each built-in method is defined; a new one is a file and a line here.
+BUILT_IN = {
+    "primal-dual": "primal_dual.PrimalDual",
+    "tree": "tree.Tree",
+    "accelerated": "accelerated.Accelerated",
+    "dgd": "dgd.Dgd",
+    "qdgd": "qdgd.Qdgd",
+    "choco": "choco.Choco",
+    "extra": "extra.Extra",
+    "gradient-tracking": "gradient_tracking.GradientTracking",
+    "gradient-tracking-atc": "gradient_tracking.AtcTracking",
+    "nids": "nids.Nids",
+    "lead": "lead.Lead",
+    "gt-svrg": "gt_svrg.GtSvrg",
+    "diana": "diana.Diana",
+    "vr-diana": "vr_diana.VrDiana",
+    "ssda": "ssda.Ssda",
+    "msda": "msda.Msda",
+}
+_registered: "dict[str, type[Method]]" = {}
+
+
+def method_names() -> tuple[str, ...]:
+    """Return the names of all methods, built-in ones first."""
+    return (*BUILT_IN, *_registered)
+
+
+def find_method(name: str) -> "type[Method]":
+    """Return the class of a method by its name."""
+    check_name("method", name, method_names())
+    if name in _registered:
+        return _registered[name]
+    module, _, kind = BUILT_IN[name].partition(".")
+    return getattr(import_module(f"lessbits.methods.{module}"), kind)
+
+
+def all_methods() -> "Iterator[type[Method]]":
+    """Yield the classes of all methods."""
+    return map(find_method, method_names())
+
+
+def register_method(kind: Kind) -> Kind:
+    """Make a method of your own available by its name, to `make_method`, `Settings` and the command line.
+
+    Use it as a class decorator, above `pytree`. The class says its `name` and its `step_sizes`; `suggest` lets
+    `make_method` choose step sizes that are not given.
+
+    >>> import lessbits
+    >>> @lessbits.register_method
+    ... @lessbits.pytree
+    ... class Lazy(lessbits.Dgd):
+    ...     name = "lazy-dgd"
+    >>> problem, network = lessbits.Consensus.random(nodes=4, dim=3), lessbits.make_network("ring", nodes=4)
+    >>> lessbits.make_method("lazy-dgd", problem, network, eta=0.5)
+    Lazy(exact, option B, eta=0.5, decay=0)
+    """
+    from lessbits.methods.base import Method
+
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise InputError(f"{kind!r} is no method: derive a class from lessbits.Method")
+    name = getattr(kind, "name", None)
+    if not isinstance(name, str) or not getattr(kind, "step_sizes", None):
+        raise InputError(f"{kind.__name__} must say its name and its step_sizes to be registered")
+    # The same class again is welcome: a notebook's cell is run more than once.
+    known = _registered.get(name)
+    if name in BUILT_IN or (known is not None and known.__qualname__ != kind.__qualname__):
+        raise InputError(f"there is a method {name!r} already: choose another name")
+    _registered[name] = kind
+    return kind

@@ -1,0 +1,110 @@
+"""What a method is made for and from: step sizes, and a request that holds what was chosen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lessbits.errors import InputError, check_name
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.registry import all_methods
+from lessbits.networks.network import Network
+from lessbits.problems.base import Problem
+from lessbits.quantizers.base import Compressor, Quantizer
+from lessbits.quantizers.exact import Exact
+
+if TYPE_CHECKING:
+    from lessbits.methods.base import Method
+
+
+@dataclass(frozen=True)
+class StepSize:
+    """A step size of a method.
+
+    Attributes:
+        name: The name of the field, such as `theta`.
+        letter: The letter of the publication, such as θ; empty if there is none.
+        help: What it scales, in a few words.
+        from_zero: Whether it may be zero.
+        derived: Whether it follows from the others and the quantizer, so that it alone need not be tried.
+    """
+
+    name: str
+    letter: str
+    help: str
+    from_zero: bool = False
+    derived: bool = False
+
+
+@dataclass(frozen=True)
+class MethodRequest:
+    """What a method is to be made for, and what was chosen for it.
+
+    Attributes:
+        problem: The losses of all nodes.
+        network: Who talks to whom.
+        quantizer: What compresses messages.
+        gradients: Which gradients are taken: option and batch size.
+        messages: The kind of messages, for methods that have several.
+        corrected: Whether the corrected form is asked for.
+        practical: Whether step sizes that are not given are practical ones, not proven ones.
+        target: A squared error to reach, for step sizes that depend on it.
+        given: Step sizes that were given, by name.
+    """
+
+    problem: Problem
+    network: Network
+    quantizer: Compressor
+    gradients: Gradients
+    messages: str | None = None
+    corrected: bool = False
+    practical: bool = False
+    target: float | None = None
+    given: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def omega(self) -> float:
+        """ω of the quantizer; zero for contractions, which have none."""
+        return self.quantizer.omega(self.problem.dim) if isinstance(self.quantizer, Quantizer) else 0.0
+
+    @property
+    def typical_omega(self) -> float:
+        """ω as Gaussian vectors have it, below the bound that holds for all vectors."""
+        return self.quantizer.typical_omega(self.problem.dim) if isinstance(self.quantizer, Quantizer) else 0.0
+
+    @property
+    def smoothness(self) -> float:
+        """L of the gradients that are taken."""
+        return self.gradients.smoothness(self.problem)
+
+    def fields(self) -> dict[str, Any]:
+        """Return what was chosen, by the names that fields of methods have."""
+        return {"quantizer": self.quantizer, "gradients": self.gradients}
+
+
+class Choices(NamedTuple):
+    """What shapes a method besides its step sizes, every one decided."""
+
+    option: str
+    messages: str | None
+    quantizer: str | Compressor
+
+
+def resolve_choices(
+    kind: "type[Method]", option: str | None, messages: str | None, quantizer: str | Compressor | None
+) -> Choices:
+    """Return option, messages and quantizer of a method: the method's own where none is given."""
+    if messages is not None and not kind.message_kinds:
+        raise InputError(f"messages is {messages!r}, but {kind.name} has one kind of messages only: leave it out")
+    if messages is not None:
+        check_name("messages", messages, kind.message_kinds)
+    if not kind.compresses and (quantizer or "exact") != "exact" and not isinstance(quantizer, Exact):
+        shown = quantizer.name if isinstance(quantizer, Compressor) else quantizer
+        compressed = ", ".join(other.name for other in all_methods() if other.compresses)
+        raise InputError(
+            f"quantizer is {shown!r}, but {kind.name} sends vectors as they are: leave it out, or choose one of "
+            f"{compressed}"
+        )
+    own_messages = kind.message_kinds[0] if kind.message_kinds else None
+    own_quantizer = kind.default_quantizer if kind.compresses else "exact"
+    own_option = "B" if "B" in kind.options else kind.options[0]
+    return Choices(option or own_option, messages or own_messages, quantizer or own_quantizer)

@@ -1,0 +1,88 @@
+"""How a search for step sizes is run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self, TypedDict
+
+from lessbits.errors import InputError, check_name
+
+AIMS = ("iterations", "bits", "value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """How a search for step sizes is run; `tune` takes these by name.
+
+    Attributes:
+        aim: "iterations" or "bits" (as encoded, with headers): the fewest to `until`; "value": the lowest goal when the
+            budget is spent. By default "iterations" with a target, else "value".
+        until: The target: a run ends as soon as the goal is at most this.
+        goal: What `until` is compared with: "error", "suboptimality" or "consensus".
+        iterations: Iterations of a run at most; by default 10 000, or as many as the epochs or bits may need.
+        epochs: Budget: passes over the data of a run.
+        bits: Budget: nominal bits per link of a run.
+        seeds: Seeds that every candidate is run with.
+        per_decade: Values per decade of a grid that is laid around the method's own step size.
+        grow: Whether a grid grows while its best value is at an edge.
+        margin: Runs that have spent this many times what the best one needed are stopped.
+        record_every: Iterations between two records.
+        out: Folder where every outcome is kept; a later call with the same problem, network, method and budget takes
+            outcomes from there.
+        progress: Callback that takes lines about what is being run.
+        width: Runs of a batch; see `SweepOptions`.
+    """
+
+    aim: str | None = None
+    until: float | None = None
+    goal: str = "error"
+    iterations: int | None = None
+    epochs: float | None = None
+    bits: float | None = None
+    seeds: Sequence[int] = (0,)
+    per_decade: int = 10
+    grow: bool = True
+    margin: float = 1.5
+    record_every: int | None = None
+    out: Path | None = None
+    progress: Callable[[str], None] | None = None
+    width: int | None = None
+
+    def checked(self) -> Self:
+        """Refuse what cannot be searched, and return the options with the aim resolved."""
+        aim = check_name("aim", self.aim or ("value" if self.until is None else "iterations"), AIMS)
+        if aim != "value" and self.until is None:
+            raise InputError(f"the aim is fewest {aim}, but to which target? Give until")
+        if aim == "value" and self.until is not None:
+            raise InputError(f"the aim is the lowest value, so until, {self.until:g}, has no meaning: leave it out")
+        if not self.margin >= 1:
+            raise InputError(
+                f"margin is {self.margin:g}, but runs must be allowed at least what the best needed: 1 or more"
+            )
+        if not self.seeds:
+            raise InputError("no seed was given: tune with at least one")
+        return replace(self, aim=aim)
+
+    def say(self, text: str) -> None:
+        """Tell the progress callback, if there is one."""
+        if self.progress is not None:
+            self.progress(text)
+
+
+class TuneKeywords(TypedDict, total=False):
+    """The fields of `TuneOptions`, for type checkers; a test holds the two together."""
+
+    aim: str | None
+    until: float | None
+    goal: str
+    iterations: int | None
+    epochs: float | None
+    bits: float | None
+    seeds: Sequence[int]
+    per_decade: int
+    grow: bool
+    margin: float
+    record_every: int | None
+    out: Path | None
+    progress: Callable[[str], None] | None
+    width: int | None
