@@ -43,6 +43,12 @@ def compile_quickly(quickly):
         _options.update(options)
 
 
+def quick_flags():
+    """Return the environment with which another process compiles quickly."""
+    flags = [f"--{name}={str(value).lower()}" for name, value in QUICK.items()]
+    return {"XLA_FLAGS": " ".join(flags)} if _known() else {}
+
+
 @cache
 def _known():
     """Return whether this version of JAX has these options."""

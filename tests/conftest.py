@@ -21,9 +21,10 @@ import jax  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")
-def shared_programs():
+def shared_programs(request):
     """Exchange compiled programs with the other worker."""
     exchange_programs()
+    compile_quickly(request.node.get_closest_marker("optimized") is None)
     yield
     forget_programs(most_megabytes=400)
 
