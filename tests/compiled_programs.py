@@ -35,12 +35,21 @@ def set_up_programs():
 
 
 def compile_quickly(quickly):
-    """Compile four times as fast, or as for users; what is compiled already stays as it is.
+    """Compile four times as fast, or as for users.
 
     JAX takes such options for one program only, so its function for them is replaced, as long as it is there.
     """
-    _options.clear()
-    _options.update(QUICK if quickly and _known() else {})
+    options = QUICK if quickly and _known() else {}
+    if options != _options:
+        jax.clear_caches()  # what is compiled already was so in the other way
+        _options.clear()
+        _options.update(options)
+
+
+def quick_flags():
+    """Return the environment with which another process compiles quickly."""
+    flags = [f"--{name}={str(value).lower()}" for name, value in QUICK.items()]
+    return {"XLA_FLAGS": " ".join(flags)} if _known() else {}
 
 
 @cache

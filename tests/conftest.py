@@ -21,18 +21,18 @@ import jax  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")
-def programs(request):
-    """Share compiled programs with the other worker, and compile quickly unless a module is marked `optimized`."""
+def shared_programs(request):
+    """Exchange compiled programs with the other worker."""
     exchange_programs()
     compile_quickly(request.node.get_closest_marker("optimized") is None)
     yield
-    compile_quickly(False)
     forget_programs(most_megabytes=400)
 
 
 @pytest.fixture(autouse=True)
-def room():
-    """Forget compiled programs before they take too much memory."""
+def programs(request):
+    """Compile quickly unless a test is marked `optimized`, and forget programs before they take too much memory."""
+    compile_quickly(request.node.get_closest_marker("optimized") is None)
     yield
     forget_programs(most_megabytes=900)
 

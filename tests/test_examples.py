@@ -52,6 +52,7 @@ def test_torch_gradient(printed) -> None:
     assert "reached error" in printed("torch_gradient")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
 def test_sixteen_processes(printed) -> None:
     assert printed("sixteen_processes").count(", the same") == 2

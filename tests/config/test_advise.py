@@ -127,6 +127,17 @@ def test_advise_speaks_plain_words(monkeypatch, capsys):
     assert "With the paper's messages take --quantizer dit-1: 14.2 times fewer bits per iteration" in out
 
 
+def test_advice_fits_a_narrow_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    result = run_command(monkeypatch, capsys, "advise", "--network", "star", "--nodes", 100)
+    assert (result.status, result.err) == (0, "")
+    lines = [line for line in result.out.splitlines() if not line.startswith("  lessbits ")]  # to be copied whole
+    assert max(map(len, lines)) <= 60
+    assert "…" not in result.out
+    assert "\x1b" not in result.out
+
+
 def test_advise_says_when_compression_does_not_pay(monkeypatch, capsys):
     out = flat(run_command(monkeypatch, capsys, "advise", "--network", "complete", "--dim", 2).out)
     assert "send exact" in out
@@ -140,12 +151,12 @@ def test_advise_explains_broadcast(monkeypatch, capsys):
 
 @pytest.mark.parametrize("command", ["theory", "advise"])
 def test_json_holds_what_the_functions_return(monkeypatch, capsys, command):
-    result = run_command(monkeypatch, capsys, command, "--network", "path", "--nodes", 9, "--dim", 30, "--json", "-")
+    result = run_command(monkeypatch, capsys, command, "--network", "star", "--nodes", 100, "--json", "-")
     function = {"theory": describe_theory, "advise": advise}[command]
     assert result.status == 0
     assert result.err == ""
-    assert result.json == function(Settings(network="path", nodes=9, dim=30))
-    assert result.json["settings"]["nodes"] == 9
+    assert result.json == function(Settings(network="star", nodes=100))
+    assert result.json["settings"]["nodes"] == 100
 
 
 def test_theory_prints_what_it_computes(monkeypatch, capsys):

@@ -32,7 +32,6 @@ from lessbits.engines.identity import run_identity
 from lessbits.engines.options import RunOptions
 
 NODES, DIM = 6, 7
-pytestmark = pytest.mark.optimized  # two programs are compared bit for bit
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
 RING = make_network("ring", NODES)
 
@@ -77,6 +76,7 @@ def test_float32_runs_keep_what_rounding_took(in_float32, tmp_path):
     same(resumed, whole)
 
 
+@pytest.mark.optimized  # two engines are compared bit for bit
 @pytest.mark.parametrize("name", slow_but(["edge"], ["choco", "edge", "tree"]))
 def test_engines_and_numbers_of_ranks_read_each_others(name, tmp_path):
     problem = Consensus.random(NODES, DIM)
@@ -133,6 +133,7 @@ def interrupt_soon(monkeypatch, after):
     monkeypatch.setattr("lessbits.engines.schedule.SECONDS_PER_CHUNK", 0.0)  # look up after each iteration
 
 
+@pytest.mark.optimized  # two engines are compared bit for bit
 @pytest.mark.parametrize("encode", [True, False])
 def test_an_interrupt_between_two_records_loses_nothing(encode, monkeypatch, tmp_path):
     whole = simulate(*setting(), iterations=60, record_every=25, encode=encode)

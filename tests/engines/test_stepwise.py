@@ -27,8 +27,6 @@ from lessbits.engines.options import RunOptions
 from lessbits.errors import WireError
 
 NODES, DIM = 16, 37
-pytestmark = pytest.mark.optimized  # runs of two engines are compared bit for bit
-
 CLOCKS = {"seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks"}
 
 
@@ -54,10 +52,12 @@ PAIRS = [
     ("ring", "fading:1:0.9", "broadcast", (3,)),
     ("complete", "exact", "independent", (5,)),
     ("erdos-renyi:0.4", "rand-9", "edge", (2,)),
+    ("ring", "dit-6", "independent", (2,)),
 ]
 
 
-@pytest.mark.parametrize(("network", "quantizer", "messages", "ranks"), slow_but([PAIRS[0], PAIRS[1], PAIRS[7]], PAIRS))
+@pytest.mark.parametrize(("network", "quantizer", "messages", "ranks"), slow_but([PAIRS[1], *PAIRS[7:]], PAIRS))
+@pytest.mark.optimized
 def test_ranks_give_the_simulators_run_bit_for_bit(network, quantizer, messages, ranks):
     network = make_network(network, NODES, seed=1)
     method = method_of(quantizer, messages)
@@ -93,7 +93,8 @@ OF_OTHERS = {"choco": {"quantizer": "top-5"}, "accelerated": {"stepsizes": "prac
 OTHERS = ["choco", "lead", "accelerated", "diana", "gradient-tracking-atc", "qdgd", "tree"]
 
 
-@pytest.mark.parametrize("name", slow_but(["diana", "tree"], OTHERS))
+@pytest.mark.parametrize("name", slow_but(["tree"], OTHERS))
+@pytest.mark.optimized
 def test_other_methods_run_on_ranks_too(name):
     network = make_network("star", 7)
     problem = LeastSquares.random(7, DIM, samples=40)

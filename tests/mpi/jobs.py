@@ -6,16 +6,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+from compiled_programs import quick_flags
+
 BIN = Path(sys.executable).parent
 HANGING = 1200  # seconds after which a job hangs, however slow the machine is
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "MPI"))}
 
 
-def start(*command, **options):
-    """Start a command in a session of its own, so that all that it starts can be found and ended."""
+def start(*command, quickly=False, **options):
+    """Start a command in a session of its own, so that all that it starts can be found and ended.
+
+    It compiles quickly where its bits are not compared with those of another process.
+    """
     return subprocess.Popen(
         [str(part) for part in command],
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **(quick_flags() if quickly else {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
