@@ -294,7 +294,7 @@ def test_the_pages_training_loop_runs(tmp_path):
 def test_without_the_extra_a_sentence_says_what_to_install():
     code = (
         "import sys; sys.modules['mpi4py'] = None; import lessbits\n"
-        "lessbits.run_mpi(None, lessbits.make_network('ring', 3), None, 1)"
+        "lessbits.run_mpi(None, lessbits.make_network('ring', 3), None, iterations=1)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.stderr.strip().splitlines()[-1].endswith("pip install 'lessbits[mpi]' brings both")
