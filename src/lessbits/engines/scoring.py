@@ -122,18 +122,18 @@ class Lyapunov:
             solution,
             problem.losses(everywhere),
             *weights[:2],
-            anchor=weights[2] * jnp.maximum(1, problem.counts / batch_size),
+            anchor=weights[2] * jnp.maximum(1, problem.counts.astype(kind) / batch_size),
         )
 
     def __call__(self, state: Any, problem: Problem) -> jax.Array:
         """Return the value at a state."""
         gap = state.z - self.dual_solution
         value = jnp.sum(gap * (self.pseudo_inverse @ gap))
-        value += self.iterate * jnp.sum((state.x - self.solution) ** 2)
+        value += self.iterate * jnp.sum((state.x - self.solution[None]) ** 2)
         if state.memory:
-            value += self.memory * jnp.sum((state.memory.h - self.solution) ** 2)
+            value += self.memory * jnp.sum((state.memory.h - self.solution[None]) ** 2)
         if state.anchor is not None:
-            away = state.anchor.point - self.solution
+            away = state.anchor.point - self.solution[None]
             bregman = problem.losses(state.anchor.point) - self.losses - jnp.sum(self.dual_solution * away, axis=-1)
             value += jnp.sum(self.anchor * bregman)
         return value
