@@ -172,7 +172,7 @@ def _claims(results: Results, rows: list[Row]) -> None:
     results.claim(
         fewest["method"] == "Algorithm 1" and fewest["quantizer"] != "exact",
         f"star: {fewest['method']} with {fewest['quantizer']} needs the fewest bits to {TARGET:g}, "
-        f"{fewest['bits_per_link'] / 1000:.0f} kbit a link.",
+        f"{fewest['bits_per_link'] / 1000:.0f} kbit per link.",
     )
     ring = {
         name: min((row("ring", name, quantizer) for quantizer in ("dit-5", "dit-2")), key=_bits)
@@ -180,7 +180,7 @@ def _claims(results: Results, rows: list[Row]) -> None:
     }
     results.claim(
         _bits(ring["Choco"]) < _bits(ring["Algorithm 1"]),
-        f"ring: in bits Choco is ahead: {_bits(ring['Choco']) / 1000:.0f} kbit a link, Algorithm 1 "
+        f"ring: in bits Choco is ahead: {_bits(ring['Choco']) / 1000:.0f} kbit per link, Algorithm 1 "
         f"{_bits(ring['Algorithm 1']) / 1000:.0f}, each with its better quantizer.",
     )
     for network in ("ring", "star"):
