@@ -27,7 +27,7 @@ from lessbits.sklearn import DecentralizedLogisticRegression, DecentralizedRidge
 def few_shapes():
     """Pad the rows of a node to one number in nearly all tests, so that they share programs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lessbits.sklearn.fitting.FEWEST_ROWS", 64)
+        patch.setattr("lessbits.sklearn.dealing.FEWEST_ROWS", 64)
         yield
 
 
