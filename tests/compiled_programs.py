@@ -26,6 +26,9 @@ _options = {}
 def set_up_programs():
     """Set JAX up as the command line does, and keep even the smallest programs: those that are forgotten come back."""
     jax.config.update("jax_enable_x64", True)
+    # No array is broadcast or converted without a word.
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
     keep_compiled()
     _take_options()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -13,6 +13,7 @@ import lessbits
 from lessbits.config.settings import STEP_SIZES
 from lessbits.engines.options import RunKeywords, RunOptions
 from lessbits.methods.registry import all_methods
+from lessbits.report.text import LETTERS
 
 SOURCE = Path(lessbits.__file__).parent
 
@@ -96,6 +97,11 @@ def test_the_options_of_a_run_are_listed_once():
 def test_every_step_size_has_a_flag():
     named = {size.name for kind in all_methods() for size in kind.step_sizes}
     assert named == set(STEP_SIZES)
+
+
+def test_reports_write_step_sizes_with_their_letters():
+    letters = {size.name: size.letter for kind in all_methods() for size in kind.step_sizes}
+    assert {name: LETTERS[name] for name in letters} == {name: letter or name for name, letter in letters.items()}
 
 
 def test_importing_the_package_loads_nothing_heavy():

@@ -1,4 +1,4 @@
-"""Mistakes in what the user gave: one sentence that says what was given, what is allowed, and what to do."""
+"""Errors in the user's input: one sentence that says what was given, what is allowed, and what to do."""
 
 import difflib
 from collections.abc import Iterable
@@ -6,15 +6,15 @@ from numbers import Real
 
 
 class InputError(ValueError):
-    """What was asked for cannot be done as asked; the message is one line for the person who asked."""
+    """An argument, setting or file of the user is not valid. The message is one line for the user."""
 
 
 class MissingDataError(InputError):
-    """A data set is not on this machine; the message says how to get it."""
+    """A data set is not on this machine. The message says how to get it."""
 
 
 class WireError(InputError):
-    """Bytes that are no message of this codec, or not the message that was due; the message says which and why."""
+    """Received bytes are not a message of this codec, or not the expected message. The message says which and why."""
 
 
 def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:

@@ -37,7 +37,7 @@ def shown_on(stream, monkeypatch, wish=True):
 def test_the_bar_is_for_terminals_only(monkeypatch):
     shown = shown_on(Terminal(), monkeypatch)
     assert "5/10 iterations" in shown
-    assert "error 1.00e-03, 2 kbit a link" in shown
+    assert "error 1.00e-03, 2 kbit per link" in shown
     assert shown_on(Terminal(), monkeypatch, wish=False) == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert shown_on(io.StringIO(), monkeypatch) == ""  # a short run says nothing
@@ -57,7 +57,7 @@ def test_elsewhere_there_are_lines_now_and_then(capsys):
         lines(ProgressState(10 * second, 400, 1e-2, 5e5, float(second), 0.25, 40.0 - second))
     said = capsys.readouterr().err.splitlines()
     assert [line.split(",")[0] for line in said] == [f"lessbits: iteration {10 * at} of 400" for at in (5, 15, 25)]
-    assert said[0].endswith("error 1.00e-02, 500 kbit a link, shrinks 25 % an iteration, 0:35 left")
+    assert said[0].endswith("error 1.00e-02, 500 kbit per link, shrinks 25 % per iteration, 0:35 left")
 
 
 def test_lines_of_a_real_run(command, monkeypatch):

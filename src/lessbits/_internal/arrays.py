@@ -1,4 +1,4 @@
-"""Files of named arrays and texts (safetensors): written whole or not at all, and read without running anything."""
+"""Files of named arrays and texts (safetensors): written completely or not at all, and read without running code."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 
 
 def write_arrays(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> None:
-    """Write a file of arrays, with texts beside them."""
+    """Write a file of named arrays and texts."""
     from safetensors.numpy import save
 
     content = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, dict(texts))
@@ -23,7 +23,7 @@ def write_arrays(path: str | PathLike[str], arrays: Mapping[str, np.ndarray], te
 
 
 def load_arrays(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the arrays and texts of a file; what is no such file raises LookupError, OSError or ValueError."""
+    """Return the arrays and texts of a file; raise LookupError, OSError or ValueError if it is no such file."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -36,9 +36,9 @@ def load_arrays(path: str | PathLike[str]) -> tuple[dict[str, np.ndarray], dict[
 def read_arrays(
     path: str | PathLike[str], kind: str, make: Callable[[dict[str, np.ndarray], dict[str, str]], Made]
 ) -> Made:
-    """Read a file and make of it what it holds; `kind` says in words what was expected.
+    """Read a file, and return the object that `make` builds from it; `kind` names what is expected.
 
-    `make` raises InputError with what it has to say about the file, to stand after "FILE is".
+    If `make` raises InputError, its message is put after "FILE is".
     """
     try:
         return make(*load_arrays(path))
@@ -51,5 +51,5 @@ def read_arrays(
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says, in one line."""
+    """Return the first line of an error's message."""
     return (str(error).splitlines() or [type(error).__name__])[0]

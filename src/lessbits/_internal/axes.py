@@ -1,7 +1,7 @@
 """What the first axis of an array counts: nodes, links, or neither.
 
 Classes declare it on their fields, and engines read it with `row_axes` to split, gather or copy arrays. The length of
-an array does not tell: a ring of 10 nodes has 20 links, and another network may have 20 nodes.
+an array is not enough: a ring of 10 nodes has 20 links, and another network may have 20 nodes.
 """
 
 import inspect
@@ -20,13 +20,13 @@ class Axis(Enum):
     """What the rows of an array belong to."""
 
     NODE = "node"
-    """One row for each node that the process holds."""
+    """One row per node that the process holds."""
     LINK = "link"
-    """One row for each outgoing link of these nodes."""
+    """One row per outgoing link of these nodes."""
     SHARED = "shared"
-    """No rows that could be divided: every process and device holds the whole array."""
+    """Rows are not divided: every process and device holds the whole array."""
     ONE_PROCESS = "one process"
-    """Rows that only the process with one particular node has, such as a root; other processes have none."""
+    """Only the process with one particular node, such as a root, has rows; other processes have none."""
 
 
 # For annotations of fields that are arrays; write `Annotated[Type, Axis.LINK]` for fields of other types.
@@ -40,7 +40,7 @@ def row_axes(tree: Any, default: Axis) -> Any:
     """Return a pytree with the structure of `tree` and an `Axis` in place of every array.
 
     A field of a dataclass or NamedTuple declares the axis of everything below it, unless a field further down declares
-    another one. What no field declares has the default.
+    another one. Arrays without a declaration have the default.
 
     >>> from typing import NamedTuple
     >>> class State(NamedTuple):
@@ -54,7 +54,7 @@ def row_axes(tree: Any, default: Axis) -> Any:
 
 
 def _axis_at(tree: Any, path: KeyPath, default: Axis) -> Axis:
-    """Follow a path from the root of `tree`, and return the last axis declared on the way."""
+    """Return the last axis declared on a path from the root of `tree`."""
     axis, here = default, tree
     for key in path:
         match key:
@@ -83,7 +83,8 @@ def declared_axes(cls: type) -> dict[str, Axis]:
 
 def _resolved(cls: type, name: str, hint: Any) -> Any:
     """Evaluate an annotation that is written as a string; None if it names something that cannot be found."""
-    field = types.SimpleNamespace(__annotations__={name: hint})  # alone: one that fails must not hide the others
+    # One at a time, so that a failing one does not hide the others.
+    field = types.SimpleNamespace(__annotations__={name: hint})
     namespace = vars(sys.modules[cls.__module__])
     try:
         return typing.get_type_hints(field, namespace, {cls.__name__: cls}, include_extras=True)[name]

@@ -1,11 +1,11 @@
-"""Files that are written whole or not at all."""
+"""Atomic writes: a file is written completely or not at all."""
 
 import os
 from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file complete or not at all, and on the disk before it has its name."""
+    """Write a file atomically: it is synced to disk under another name, then renamed."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two processes may write the same file
     try:
         with partial.open("wb") as stream:

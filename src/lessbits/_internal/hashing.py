@@ -1,4 +1,4 @@
-"""A short mark of values: equal for equal ones, and another if any number in them changes."""
+"""Fingerprints of values: equal for equal values, and different if any number in them changes."""
 
 import hashlib
 from dataclasses import fields, is_dataclass

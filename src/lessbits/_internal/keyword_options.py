@@ -14,10 +14,12 @@ def takes_options(options: type) -> Callable[[Function], Function]:
     `help`, notebooks and `inspect.signature` then list every option with its default.
     """
 
-    def show(function: Function) -> Function:
-        own = inspect.signature(function)
-        named = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-        further = [
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        named = [
+            parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        from_options = [
             inspect.Parameter(
                 entry.name,
                 inspect.Parameter.KEYWORD_ONLY,
@@ -26,7 +28,7 @@ def takes_options(options: type) -> Callable[[Function], Function]:
             )
             for entry in fields(options)
         ]
-        function.__signature__ = own.replace(parameters=[*named, *further])  # type: ignore[attr-defined]
+        function.__signature__ = signature.replace(parameters=[*named, *from_options])  # type: ignore[attr-defined]
         return function
 
-    return show
+    return decorate

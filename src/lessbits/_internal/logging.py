@@ -1,7 +1,7 @@
-"""The logger of the library, and how the command line shows what it is told.
+"""The logger of the library, and the handler that shows its messages on the command line.
 
-There is no NullHandler: a program that has not set up logging is still to see, by Python's handler of last resort, that
-a checkpoint could not be written.
+There is no NullHandler. So a program that has not set up logging still sees warnings, such as that a checkpoint could
+not be written, through Python's handler of last resort.
 """
 
 import logging
@@ -11,17 +11,17 @@ logger = logging.getLogger("lessbits")
 
 
 class StandardError(logging.Handler):
-    """Prints messages on standard error, with the name of the program before them."""
+    """Handler that prints messages on standard error, prefixed with the name of the program."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one message; `extra={"speaker": …}` puts another name before it."""
+        """Print one message; `extra={"speaker": …}` sets another prefix."""
         speaker = getattr(record, "speaker", "lessbits")
-        # Not a StreamHandler: standard error may be another stream when the message comes.
+        # Not a StreamHandler, because sys.stderr may be replaced before the message is printed.
         print(f"{speaker}: {self.format(record)}", file=sys.stderr, flush=True)
 
 
 def show_messages() -> None:
-    """Show warnings and what is going on, on standard error: for the command line, which calls it once or more."""
+    """Show warnings and progress on standard error. The command line calls it, possibly more than once."""
     logger.setLevel(logging.INFO)
     if not any(isinstance(handler, StandardError) for handler in logger.handlers):
         logger.addHandler(StandardError())

@@ -1,11 +1,11 @@
-"""Values as JSON can hold them."""
+"""Conversion of values to what JSON can hold."""
 
 import math
 from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Return the value as JSON can hold it: NumPy's numbers as Python's, NaN and infinity as null.
+    """Return the value as JSON can hold it: NumPy numbers become Python numbers, NaN and infinity become None.
 
     >>> plain({"best": (1, float("nan"))})
     {'best': [1, None]}

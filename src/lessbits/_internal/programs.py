@@ -1,11 +1,12 @@
-"""Keeps compiled programs between runs, in the user's cache folder: most of a small run's time is compiling.
+"""A cache of compiled programs in the user's cache folder, because compiling takes most of the time of a small run.
 
-JAX writes a program where others read it. A process that is killed meanwhile leaves half a program, which JAX complains
-about for ever after, and ranks that start together read each other's unfinished ones. So each process works in a folder
-of its own, with hard links to all programs that are kept, and gives its new ones, whole, when it ends.
+JAX writes a program directly into the folder that other processes read. A process that is killed while writing leaves
+an incomplete program, which JAX reports in every later run, and ranks that start together read each other's incomplete
+programs. So each process has its own folder, with hard links to all cached programs. When it ends, it links its new
+programs, now complete, into the cache.
 
-Within one process a program takes some 200 memory maps, of which Linux grants 65 530; beyond them XLA crashes. So a
-process that has compiled very much forgets its programs before it compiles more.
+Within one process a program takes some 200 memory maps. Linux allows 65 530; beyond that XLA crashes. So a process that
+has compiled many programs drops them before it compiles more.
 """
 
 import atexit
@@ -21,15 +22,15 @@ from pathlib import Path
 
 from lessbits._internal.cache import cache_folder
 
-MOST_BYTES = 2**30  # of all programs
-SHORTEST = 0.05  # seconds of compiling below which keeping a program does not pay
-SELDOM = 16  # calls to which one looks at the maps, which takes up to 30 ms
+MOST_BYTES = 2**30  # largest size of the cache
+MIN_COMPILE_SECONDS = 0.05  # programs that compile in fewer seconds are not cached
+SELDOM = 16  # the maps are counted once in this many calls, because counting takes up to 30 ms
 _calls = itertools.count()
-FORGOTTEN = 86_400  # seconds after which a folder of another machine's process is one that was killed
+FORGOTTEN = 86_400  # seconds after which a process on another machine counts as killed
 
 
 def programs_folder() -> Path:
-    """Return the folder for programs of this machine: a program for other processors may not run here."""
+    """Return the cache folder for this kind of processor; programs for other processors may not run here."""
     try:
         facts = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
         kind = "".join(line for line in facts.splitlines() if line.startswith(("model name", "flags", "Features")))
@@ -40,7 +41,7 @@ def programs_folder() -> Path:
 
 
 def keep_compiled() -> None:
-    """Let JAX keep what it compiles, unless the user has said where, or LESSBITS_COMPILED=off."""
+    """Turn on JAX's compilation cache, unless the user has set its folder, or LESSBITS_COMPILED=off."""
     if os.environ.get("LESSBITS_COMPILED") == "off" or os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
     import jax
@@ -49,29 +50,29 @@ def keep_compiled() -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _prune(folder)
-        own = Path(tempfile.mkdtemp(prefix=f"at-work-{os.getpid()}-", suffix=f"-{platform.node()}", dir=folder))
-        _link_all(folder, own)
+        own_folder = Path(tempfile.mkdtemp(prefix=f"at-work-{os.getpid()}-", suffix=f"-{platform.node()}", dir=folder))
+        _link_all(folder, own_folder)
     except OSError:
-        return  # a home that cannot be written, or knows no links, is no reason not to run
-    atexit.register(_give, own, folder)
-    jax.config.update("jax_compilation_cache_dir", str(own))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST)
+        return  # without write access or hard links, run without the cache
+    atexit.register(_publish, own_folder, folder)
+    jax.config.update("jax_compilation_cache_dir", str(own_folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-    # XLA's own caches would put the folder's name into the keys of programs.
+    # XLA's own caches would make the name of the folder part of the keys of programs.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
 
 
 def make_room() -> None:
-    """Forget this process's programs if they take more than half of the memory maps that it may have."""
+    """Drop this process's programs if they use more than half of the memory maps allowed."""
     if next(_calls) % SELDOM:
         return
     try:
         most = int(Path("/proc/sys/vm/max_map_count").read_text())
         with open("/proc/self/maps", "rb") as maps:
-            taken = sum(1 for _ in maps)
-    except OSError:  # other systems have no such limit
+            used = sum(1 for _ in maps)
+    except OSError:  # systems other than Linux have no such limit
         return
-    if taken > most / 2:
+    if used > most / 2:
         import jax
 
         jax.clear_caches()
@@ -82,22 +83,22 @@ def _link_all(source: Path, target: Path) -> None:
         if entry.is_file() and not (target / entry.name).exists():
             try:
                 os.link(entry.path, target / entry.name)
-            except (FileExistsError, FileNotFoundError):  # another process was quicker, or has removed it
+            except (FileExistsError, FileNotFoundError):  # another process has linked or removed it meanwhile
                 continue
 
 
-def _give(own: Path, folder: Path) -> None:
-    """Keep the programs that this process has compiled."""
+def _publish(own_folder: Path, folder: Path) -> None:
+    """Link the programs that this process has compiled into the cache, and remove its folder."""
     try:
-        _link_all(own, folder)
+        _link_all(own_folder, folder)
     except OSError:
         return
     finally:
-        shutil.rmtree(own, ignore_errors=True)
+        shutil.rmtree(own_folder, ignore_errors=True)
 
 
-def _killed(name: str, changed: float) -> bool:
-    """Whether the process of a folder is no more, as far as can be told."""
+def _has_ended(name: str, changed: float) -> bool:
+    """Return whether the process of a folder seems to have ended."""
     local = re.fullmatch(rf"at-work-(\d+)-.*-{re.escape(platform.node())}", name)
     if local and Path("/proc").is_dir():
         return not Path("/proc", local[1]).exists()
@@ -105,15 +106,15 @@ def _killed(name: str, changed: float) -> bool:
 
 
 def _prune(folder: Path) -> None:
-    """Remove folders of processes that were killed, and the oldest programs if there are too many.
+    """Remove folders of killed processes, and the oldest programs if the cache is too large.
 
-    JAX's own limit would need locks, which many ranks wait for.
+    JAX's own size limit uses locks, on which many ranks would wait.
     """
     programs = []
     for entry in os.scandir(folder):
         facts = entry.stat()
         if entry.is_dir():
-            if _killed(entry.name, facts.st_mtime):
+            if _has_ended(entry.name, facts.st_mtime):
                 shutil.rmtree(entry.path, ignore_errors=True)
         elif entry.is_file():
             programs.append((facts.st_mtime, facts.st_size, entry.path))

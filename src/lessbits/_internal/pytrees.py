@@ -14,9 +14,9 @@ Class = TypeVar("Class")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def pytree(cls: type[Class]) -> type[Class]:
-    """Make `cls` a frozen dataclass whose fields JAX may trace, batch and change without recompiling.
+    """Make `cls` a frozen dataclass whose fields JAX can trace, batch and change without recompiling.
 
-    Fields made with `static()` are part of the program instead: a new value compiles a new one.
+    Fields declared with `static()` are part of the compiled program: a new value compiles a new program.
 
     This does not use `jax.tree_util.register_dataclass`: at least up to jax 0.10, the structures of two classes with
     equal fields then compare equal, and JAX ran a compiled program of one class for the other.
@@ -62,7 +62,7 @@ def put(values: Any, dtype: Any) -> jax.Array:
 
 
 def take_rows(tree: Any, rows: Any) -> Any:
-    """Pick rows of every array in `tree`, as `array[rows]` does for one."""
+    """Return `array[rows]` of every array in `tree`."""
     return jax.tree.map(lambda array: array[rows], tree)
 
 

@@ -17,7 +17,7 @@ from jax import lax
 from lessbits._internal.pytrees import put
 from lessbits.errors import InputError
 
-GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio: spreads consecutive ids over all 32 bits
+GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio; it spreads consecutive ids over all 32 bits
 FIRST_MULTIPLIER = 0x7FEB352D
 SECOND_MULTIPLIER = 0x846CA68B
 
@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 
 def make_seed(seed: int) -> jax.Array:
-    """Split a seed of up to 64 bits into two words."""
+    """Return a seed of up to 64 bits as two words."""
     if not 0 <= seed < 2**64:
         raise InputError(f"seed is {seed}, but it must be a whole number from 0 to 2^64 - 1")
     return put([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF], np.uint32)
@@ -84,7 +84,7 @@ class Draws(NamedTuple):
         return (self.bits(count) % (bound[..., None] if bound.ndim else bound)).astype(jnp.int32)
 
     def split(self, stream: Purpose) -> "Draws":
-        """Return a further, independent stream of the same rows."""
+        """Return another, independent stream of the same rows."""
         low = _mix(self.low + _word(int(stream) * GOLDEN & 0xFFFFFFFF), self.high)
         return Draws(low, _mix(self.high, self.low), self.iteration)
 

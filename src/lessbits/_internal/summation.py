@@ -16,11 +16,11 @@ from jax import lax
 
 from lessbits._internal.pytrees import on_cpu
 
-FOLDED = 8  # parts
+FOLDED = 8  # parts of a row that are added in one sweep
 
 
 def add_pairwise(terms: Sequence[Any]) -> Any:
-    """Add up arrays of one shape, or sums of them, pair by pair."""
+    """Return the sum of arrays of one shape, or of `Sum` objects, added pairwise."""
     level = list(terms)
     while len(level) > 1:
         pairs = [left + right for left, right in zip(level[::2], level[1::2], strict=False)]
@@ -41,7 +41,7 @@ def sum_pairwise(array: jax.Array, axis: int = -1) -> jax.Array:
 
 
 def squared_norms(vectors: jax.Array) -> jax.Array:
-    """Squared 2-norm of each row."""
+    """Return the squared 2-norm of each row."""
     return _squares(lambda start, end: vectors[..., start:end], vectors.shape[-1])
 
 
@@ -68,7 +68,7 @@ def _squares(part: Callable[[int, int], jax.Array], length: int) -> jax.Array:
 
 @jax.custom_jvp
 def separate(products: jax.Array) -> jax.Array:
-    """Clear the last bit of products, so that a sum of them is rounded in one way only.
+    """Clear the last bit of products, so that their sum can be rounded in one way only.
 
     A compiler may turn a·a + b·b into fma(a, a, b·b) or into fma(b, b, a·a), and the choice can depend on the number of
     rows. An operation on the bits prevents both; an `optimization_barrier` does not.

@@ -1,4 +1,4 @@
-"""The processes that hold the nodes of a problem together, as far as data and reference solutions need them."""
+"""The processes that together hold the nodes, as data and reference solutions see them."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -7,32 +7,32 @@ import numpy as np
 
 
 class Team(Protocol):
-    """Processes that hold some nodes each; every one of them must call the same functions in the same order."""
+    """Processes that hold some nodes each. All must call the same functions in the same order."""
 
     def all_gather(self, rows: np.ndarray) -> np.ndarray:
-        """Join the rows of all nodes."""
+        """Return the rows of all nodes."""
 
     def broadcast(self, array: np.ndarray | None) -> np.ndarray:
-        """Return the first process's array everywhere."""
+        """Return the array of the first process, in every process."""
 
     def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-        """Let one process after the other add to a sum."""
+        """Return a sum to which each process adds its part, one after the other."""
 
 
 class SingleProcessTeam:
-    """This process alone, which holds all nodes."""
+    """A team of one process, which holds all nodes."""
 
     def all_gather(self, rows: np.ndarray) -> np.ndarray:
-        """Nothing to join."""
+        """Return the rows, which are those of all nodes already."""
         return rows
 
     def broadcast(self, array: np.ndarray | None) -> np.ndarray:
-        """Nobody to tell."""
+        """Return the array."""
         assert array is not None
         return array
 
     def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-        """Nobody before or after."""
+        """Return the sum of this process."""
         return add(start)
 
 

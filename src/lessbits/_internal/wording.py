@@ -2,7 +2,7 @@
 
 
 def counted(number: int | float, thing: str) -> str:
-    """Write a number of things.
+    """Return a count of things in words.
 
     >>> counted(1, "edge"), counted(2.5, "epoch"), counted(1200, "node")
     ('1 edge', '2.5 epochs', '1200 nodes')
@@ -12,7 +12,7 @@ def counted(number: int | float, thing: str) -> str:
 
 
 def human(bits: float) -> str:
-    """Write a number of bits with a unit.
+    """Return a number of bits with a unit.
 
     >>> human(5212000)
     '5.21 Mbit'

@@ -1,1 +1,1 @@
-"""From settings to a run, and what the commands do with settings."""
+"""Settings, how a run is built from them, and the functions behind the commands."""

@@ -1,4 +1,4 @@
-"""What theory says about settings, how far messages can be compressed for free, and what sends the fewest bits."""
+"""Advice from theory: step sizes and rates, how much compression is free, and which choice sends the fewest bits."""
 
 import math
 from dataclasses import replace
@@ -24,11 +24,11 @@ from lessbits.tuning.trials import estimate_fewest_bits
 
 LARGEST_PSEUDO_INVERSE = 2000  # nodes up to which Ψ at the start is computed
 
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # relative tolerance of bounds on ω
 
 
 def _request(settings: Settings, problem: Problem, network: Network, quantizer: Quantizer) -> MethodRequest:
-    """Return what the theorems are asked about; the settings are resolved."""
+    """Return the request that the theorems are evaluated for. The settings must be resolved."""
     gradients = Gradients(settings.option or "B", settings.batch_size)
     return MethodRequest(problem, network, quantizer, gradients, settings.messages, settings.corrected)
 
@@ -40,7 +40,7 @@ def _check_predictable(settings: Settings) -> None:
 
 
 def describe_theory(settings: Settings) -> dict[str, Any]:
-    """Return what the theorems say of a problem, a network and a quantizer, for all four options."""
+    """Return what the theorems say about a problem, a network and a quantizer, for all four options."""
     _check_predictable(settings)
     problem, network, settings = build_parts(settings)
     quantizer = make_quantizer(settings.quantizer or "dit-4", problem.dim)
@@ -48,9 +48,9 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
         raise InputError(
             f"theory needs an unbiased quantizer, but {quantizer.name} is biased: choose one such as dit-4 or rand-50"
         )
-    asked = _request(settings, problem, network, quantizer)
+    common = _request(settings, problem, network, quantizer)
     by_option = {
-        option: replace(asked, gradients=Gradients(option, settings.batch_size)) for option in ("A", "B", "C", "D")
+        option: replace(common, gradients=Gradients(option, settings.batch_size)) for option in ("A", "B", "C", "D")
     }
     inputs = theory_inputs(by_option["B"])
     return {
@@ -86,7 +86,7 @@ def _describe_option(request: MethodRequest, settings: Settings) -> dict[str, An
 def _proven_iterations(
     request: MethodRequest, inputs: theory.TheoryInputs, sizes: theory.StepSizes, settings: Settings
 ) -> int | None:
-    """Return after how many iterations the theorems guarantee the target error; None without a target."""
+    """Return the iterations after which the theorems guarantee the target error. Return None without a target."""
     problem, network, option = request.problem, request.network, request.gradients.option
     if settings.until is None or settings.goal != "error" or network.nodes > LARGEST_PSEUDO_INVERSE:
         return None
@@ -98,7 +98,7 @@ def _proven_iterations(
 
 
 def advise(settings: Settings) -> dict[str, Any]:
-    """Return how far one can compress for free, and what is expected to send the fewest bits, with the command."""
+    """Return how much compression is free, and which choices are expected to send the fewest bits, with commands."""
     check_question(settings, "advise chooses step sizes")
     _check_predictable(settings)
     problem, network, resolved = build_parts(settings)
@@ -107,7 +107,7 @@ def advise(settings: Settings) -> dict[str, Any]:
 
 
 def free_compression(settings: Settings) -> dict[str, Any]:
-    """Return the largest ω that is free here, and the shortest messages of each kind within it."""
+    """Return the largest ω that is free for these settings, and the shortest messages of each kind within it."""
     _check_predictable(settings)
     return _free_compression(*build_parts(settings))
 
@@ -141,7 +141,7 @@ def _free_compression(problem: Problem, network: Network, settings: Settings) ->
 
 
 def _fewest_bits(settings: Settings, problem: Problem, network: Network) -> dict[str, Any]:
-    """Return what is expected to send the fewest bits to the target, with the commands."""
+    """Return the choices that are expected to send the fewest bits to the target, with their commands."""
     option, kept = settings.option or "B", (settings.quantizer, settings.messages, settings.corrected)
     constraints = Constraints(*kept, option, settings.batch_size)
     until, found = estimate_fewest_bits(problem, network, settings.goal, settings.until, constraints)
@@ -159,7 +159,7 @@ def _fewest_bits(settings: Settings, problem: Problem, network: Network) -> dict
 
 
 def _command(settings: Settings, estimate: Estimate, until: float) -> str:
-    """Write the command that runs it, with iterations to spare."""
+    """Return the command that runs this choice, with twice the expected iterations as its limit."""
     chosen = apply_choice(estimate.choice, settings, until=float(f"{until:.3g}"), stepsizes="practical")
     if math.isfinite(estimate.iterations) and 2 * estimate.iterations > settings.iterations:
         chosen = chosen.updated(iterations=int(float(f"{2 * estimate.iterations:.1e}")))
@@ -167,10 +167,10 @@ def _command(settings: Settings, estimate: Estimate, until: float) -> str:
 
 
 def _choice(name: str, dim: int, inputs: theory.TheoryInputs, messages: str) -> dict[str, Any]:
-    """What a quantizer costs and saves."""
+    """Return what a quantizer costs and saves."""
     quantizer = make_quantizer(name, dim)
     assert isinstance(quantizer, Quantizer)
-    # Algorithm 1 sends two messages a link where the exact method sends one.
+    # Algorithm 1 sends two messages per link where the exact method sends one.
     sent = (2 if messages == "independent" else 1) * quantizer.bits(dim)
     omega = quantizer.omega(dim)
     saved = Exact().bits(dim) / sent
@@ -179,14 +179,14 @@ def _choice(name: str, dim: int, inputs: theory.TheoryInputs, messages: str) -> 
         "quantizer": name,
         "omega": omega,
         "bits": sent,
-        "bits_saved": saved,  # in an iteration
-        "iterations_at_most": slowdown,  # times those of exact messages
+        "bits_saved": saved,  # factor per iteration
+        "iterations_at_most": slowdown,  # as a multiple of those with exact messages
         "bits_saved_in_all": saved / slowdown,
     }
 
 
 def _recommended(free: float, dim: int, inputs: theory.TheoryInputs, messages: str) -> dict[str, Any] | None:
-    """The rand-K or dit-K within the bound that is expected to need the fewest bits in all; None if there is none."""
+    """Return the rand-K or dit-K within the bound with the fewest expected bits in total, or None."""
     names = [f"dit-{k}" for k in range(1, 24)] + [name for name in [_sparsest(free, dim)] if name is not None]
     choices = [_choice(name, dim, inputs, messages) for name in names]
     allowed = [choice for choice in choices if choice["omega"] <= free * (1 + ROUNDING)]
@@ -194,13 +194,13 @@ def _recommended(free: float, dim: int, inputs: theory.TheoryInputs, messages: s
 
 
 def _sparsest(omega: float, dim: int) -> str | None:
-    """rand-K with the smallest k such that d/k - 1 ≤ ω, up to rounding: the bound may be a whole number."""
+    """Return rand-K with the smallest k such that d/k - 1 ≤ ω, up to rounding: the bound may be a whole number."""
     kept = max(1, math.ceil(dim / (1 + omega) * (1 - ROUNDING)))
     return f"rand-{kept}" if kept < dim else None
 
 
 def _coarsest(omega: float, dim: int) -> str | None:
-    """dit-K with the smallest k such that ω(dit-K) ≤ ω."""
+    """Return dit-K with the smallest k such that ω(dit-K) ≤ ω, or None."""
     for k in range(1, 24):
         name = f"dit-{k}"
         quantizer = make_quantizer(name, dim)

@@ -1,4 +1,4 @@
-"""From settings to problem, network and method."""
+"""Build the problem, the network and the method that settings describe."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +38,7 @@ DEFAULT_DIM = 250
 
 @dataclass(frozen=True)
 class Experiment:
-    """A problem, a network and a method, and the settings that made them, every one resolved."""
+    """A problem, a network and a method, with the resolved settings they were built from."""
 
     settings: Settings
     problem: Problem
@@ -46,11 +46,18 @@ class Experiment:
     method: Method
 
     def run(self, progress: ProgressOption = False, checkpoints: Checkpoints | None = None) -> Trace:
-        """Run it: simulated, or as a rank of those that hold the problem together."""
+        """Run the experiment and return its trace.
+
+        It runs in the simulator, or on the ranks that a `PartitionedProblem` is held by.
+
+        Args:
+            progress: True for a progress bar, a callback that takes a `ProgressState`, or a tuple of these.
+            checkpoints: Where to write checkpoints, and whether to resume from one.
+        """
         settings = self.settings
-        clock = None
+        link_model = None
         if settings.latency is not None or settings.bandwidth is not None:
-            clock = LinkModel(
+            link_model = LinkModel(
                 0.0 if settings.latency is None else settings.latency,
                 float("inf") if settings.bandwidth is None else settings.bandwidth,
             )
@@ -60,28 +67,35 @@ class Experiment:
             until=settings.until,
             goal=settings.goal,
             record_every=settings.record_every,
-            link_model=clock,
+            link_model=link_model,
             progress=progress,
             code=settings.code,
             checkpoints=checkpoints,
         )
-        made = settings.model_dump(), provenance(self.problem, self.network, self.method)
+        origin = settings.model_dump(), provenance(self.problem, self.network, self.method)
         try:
             trace = run_where_held(self.problem, self.network, self.method, options, settings.encode)
         except Interrupted as stop:
-            raise Interrupted(stop.trace.with_settings(*made)) from None
-        return trace.with_settings(*made)
+            raise Interrupted(stop.trace.with_settings(*origin)) from None
+        return trace.with_settings(*origin)
 
 
 def build(settings: Settings, transport: Transport | None = None) -> Experiment:
-    """Make everything that a run needs, and resolve every setting.
+    """Build the problem, the network and the method of a run, and resolve every setting.
 
-    With a transport the problem is spread over its ranks, and this one makes its own nodes alone.
+    Args:
+        settings: What to build. Settings that are None are chosen.
+        transport: The ranks that the problem is partitioned over; every rank builds only its own nodes. By default
+            this process builds all nodes.
 
-    >>> import lessbits
-    >>> experiment = build(lessbits.Settings(network="star", nodes=20, dim=50, theta=1.58, eta=1.0, until=1e-3))
-    >>> experiment.run().converged
-    True
+    Returns:
+        An `Experiment`, whose `run` returns a `Trace`, and whose `settings` are resolved.
+
+    Example:
+        >>> import lessbits
+        >>> experiment = build(lessbits.Settings(network="star", nodes=20, dim=50, theta=1.58, eta=1.0, until=1e-3))
+        >>> experiment.run().converged
+        True
     """
     problem, network, settings = build_parts(settings, transport)
     _check_method(problem, settings)
@@ -107,7 +121,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
 
 
 def _check_method(problem: Problem, settings: Settings) -> None:
-    """Refuse what the method cannot do with this problem."""
+    """Raise an `InputError` if the method cannot be used with this problem."""
     if settings.option in ("A", "B") and settings.batch_size > 1:
         raise InputError(
             f"batch_size is {settings.batch_size}, but option {settings.option} takes all samples: leave it out, or "
@@ -120,7 +134,7 @@ def _check_method(problem: Problem, settings: Settings) -> None:
 
 
 def build_parts(settings: Settings, transport: Transport | None = None) -> tuple[Problem, Network, Settings]:
-    """Make the problem and the network, and resolve the settings that they decide."""
+    """Build the problem and the network, and resolve the settings that depend on them."""
     settings = _check_names(settings)
     network = build_network(settings)
     settings = settings.updated(nodes=network.nodes, weights=network.weighting)
@@ -135,7 +149,7 @@ def build_parts(settings: Settings, transport: Transport | None = None) -> tuple
 
 
 def build_network(settings: Settings) -> Network:
-    """Make the network that the settings name."""
+    """Build the network that the settings describe."""
     nodes = settings.nodes
     if nodes is None and settings.network.split(":")[0] in NETWORK_NAMES and not settings.network.startswith("torus:"):
         nodes = DEFAULT_NODES
@@ -144,7 +158,7 @@ def build_network(settings: Settings) -> Network:
 
 
 def _check_names(settings: Settings) -> Settings:
-    """Refuse unknown names, and resolve what depends on nothing else."""
+    """Raise an `InputError` for unknown names, and resolve the settings that depend on no data."""
     for kind, given, allowed in (
         ("problem", settings.problem, PROBLEMS),
         ("method", settings.method, method_names()),
@@ -164,7 +178,7 @@ def _check_names(settings: Settings) -> Settings:
 
 
 def _random(settings: Settings, held: np.ndarray | None) -> tuple[Problem, Settings]:
-    """Draw a problem, and keep the nodes held here."""
+    """Draw a random problem, and keep the nodes in `held`."""
     if settings.problem not in ("consensus", "least-squares"):
         raise InputError(
             f"{settings.problem} needs data: give --data a libsvm file or a name such as breast-cancer or w1a"
@@ -184,7 +198,7 @@ def _random(settings: Settings, held: np.ndarray | None) -> tuple[Problem, Setti
 
 
 def _from_data(settings: Settings, held: np.ndarray | None, team: Transport) -> tuple[Problem, Settings]:
-    """Load samples and deal them to the nodes, or load each node's own; keep the nodes held here."""
+    """Load samples and split them over the nodes, or load each node's own file. Keep the nodes in `held`."""
     assert settings.data is not None
     if settings.problem == "consensus":
         raise InputError(
@@ -210,7 +224,7 @@ def _from_data(settings: Settings, held: np.ndarray | None, team: Transport) -> 
 
 
 def _from_shards(settings: Settings, data: str, held: np.ndarray | None, team: Transport) -> tuple[Problem, Settings]:
-    """Load the files of the nodes held here."""
+    """Load the files of the nodes in `held`."""
     nodes = range(settings.nodes or DEFAULT_NODES) if held is None else held.tolist()
     shards = load_shards(data, nodes, settings.features, team, settings.normalize)
     features, given = [part.features for part in shards.samples], settings.regularization

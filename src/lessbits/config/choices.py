@@ -1,4 +1,4 @@
-"""Between settings and what a search chooses."""
+"""Conversion between settings and the choices of a search."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from lessbits.tuning.estimates import Choice
 
 
 def apply_choice(choice: Choice, settings: Settings, **changes: Any) -> Settings:
-    """Return settings that make this choice, whatever they chose before."""
-    nothing = dict.fromkeys((*STEP_SIZES, "messages", "option")) | {"corrected": False, "batch_size": 1}
-    return settings.updated(**nothing | choice.changes() | changes)
+    """Return the settings with this choice in place of their own."""
+    reset = dict.fromkeys((*STEP_SIZES, "messages", "option")) | {"corrected": False, "batch_size": 1}
+    return settings.updated(**reset | choice.changes() | changes)
 
 
 def check_question(settings: Settings, reason: str) -> None:
-    """Refuse what has no answer when the fewest bits are asked for: given step sizes, and a target of zero."""
+    """Raise an `InputError` for settings that a search for the fewest bits cannot keep: step sizes, a target of 0."""
     for name in STEP_SIZES:
         if getattr(settings, name) is not None:
             raise InputError(f"{name} was given, but {reason}: leave it out")

@@ -1,4 +1,4 @@
-"""Several methods and quantizers on one problem and network: what `lessbits compare` does."""
+"""Comparison of methods and quantizers on one problem and network, for `lessbits compare`."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -23,14 +23,22 @@ def compare_settings(
     out: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Run every method with every quantizer that it takes, and return them ranked by bits, as JSON can hold it.
+    """Run every method with every quantizer that it takes, and return the runs ranked by bits.
 
-    Step sizes are those that the settings ask for, practical ones unless they say otherwise, or tuned for the fewest
-    iterations. With `out`, each run's trace is written there. What cannot be run is named with the reason.
+    The result holds only what JSON can represent, except for `traces`. Combinations that cannot be run are listed
+    under `refused`, with the reason.
+
+    Args:
+        settings: What all runs have in common. Step sizes are practical unless the settings say otherwise.
+        methods: Names of methods.
+        quantizers: Names of quantizers. Methods that send vectors uncompressed run once, with "exact".
+        tuned: Whether to tune the step sizes of each run for the fewest iterations.
+        out: Folder to write the trace of each run to.
+        progress: Callback that takes the name of each run before it starts.
     """
     settings = _checked(settings, methods)
     for old in out.glob("*.trace") if out is not None else ():
-        if Trace.load(old).provenance.get("compared"):  # one of ours: runs of two comparisons must not be mixed
+        if Trace.load(old).provenance.get("compared"):  # runs of two comparisons must not be mixed
             old.unlink()
     rows: list[dict[str, Any]] = []
     refused: dict[str, str] = {}
@@ -59,7 +67,7 @@ def compare_settings(
 
 
 def pairs(methods: Sequence[str], quantizers: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield every method with every quantizer; those that send vectors as they are once.
+    """Yield every method with every quantizer; methods that send vectors uncompressed once, with "exact".
 
     >>> list(pairs(["extra", "choco"], ["dit-4", "top-10"]))
     [('extra', 'exact'), ('choco', 'dit-4'), ('choco', 'top-10')]
@@ -79,13 +87,13 @@ def _checked(settings: Settings, methods: Sequence[str]) -> Settings:
     for name in STEP_SIZES:
         if getattr(settings, name) is not None:
             raise InputError(f"{name} was given, but methods differ in their step sizes: leave it out")
-    usual: dict[str, Any] = {} if "stepsizes" in given else {"stepsizes": "practical"}
-    return settings.updated(**usual, **({} if "until" in given else {"until": TARGET}))
+    defaults: dict[str, Any] = {} if "stepsizes" in given else {"stepsizes": "practical"}
+    return settings.updated(**defaults, **({} if "until" in given else {"until": TARGET}))
 
 
 def _run(settings: Settings, method: str, quantizer: str, tuned: bool) -> Trace:
     kind = find_method(method)
-    # What only some methods can be combined with is left out for the others.
+    # Settings that the method does not support are reset.
     own: dict[str, Any] = {} if kind.message_kinds else {"messages": None}
     own |= {} if kind.correctable else {"corrected": False}
     chosen = settings.updated(method=method, quantizer=quantizer, **own)
@@ -117,7 +125,7 @@ def _row(trace: Trace) -> dict[str, Any]:
 
 
 def _rank(row: dict[str, Any]) -> tuple[int, float]:
-    """Those that reached the target by their bits, then the others by what error they have left."""
+    """Rank runs that reached the target by their bits, then the others by their error."""
     order = ("reached", "missed", "diverged").index(row["ended"])
     return order, row["wire_bits_per_link"] if row["ended"] == "reached" else row["error"]
 

@@ -1,4 +1,4 @@
-"""Where a run comes from: version, command, machine, and the network and theorem that it was held against."""
+"""Provenance of a run: version, command, machine, network and proven rate."""
 
 import os
 import platform
@@ -12,11 +12,11 @@ from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.version import __version__
 
-MOST_EDGES = 2000  # of a network that is kept to be drawn
+MOST_EDGES = 2000  # larger networks are not stored for drawing
 
 
 def provenance(problem: Problem, network: Network, method: Method) -> dict[str, Any]:
-    """Return what a report says about a run besides its settings, as JSON can hold it."""
+    """Return what a report says about a run besides its settings, as values that JSON can represent."""
     import jax
 
     once = network.owner < network.neighbor

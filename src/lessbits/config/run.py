@@ -1,4 +1,4 @@
-"""One run as the command line asks for it: in the simulator, or as one MPI rank of several."""
+"""One run of the command line: in the simulator, or as one MPI rank of several."""
 
 import time
 from contextlib import nullcontext
@@ -24,13 +24,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """What a run is asked for besides its settings: nothing here changes a number of the result."""
+    """Options of a run besides its settings. None of them changes a number of the result.
+
+    Attributes:
+        checkpoint_folder: Folder of checkpoints; None for no checkpoints.
+        checkpoint_every: Iterations between two checkpoints; None writes one only when the run is interrupted.
+        resume: Whether to resume from a checkpoint in the folder.
+        resume_at: Iteration to resume from; None for the newest checkpoint.
+        progress: Whether to show progress on standard error.
+        log: File to append a log to; None for no log.
+    """
 
     checkpoint_folder: Path | None = None
-    checkpoint_every: int | None = None  # iterations; None writes a checkpoint only when the run is interrupted
+    checkpoint_every: int | None = None
     resume: bool = False
-    resume_at: int | None = None  # the iteration to resume from; None resumes from the newest checkpoint
-    progress: bool = False  # on standard error
+    resume_at: int | None = None
+    progress: bool = False
     log: Path | None = None
 
     def checkpoints(self, settings: dict[str, Any] | None = None) -> Checkpoints | None:

@@ -1,4 +1,4 @@
-"""Everything that a run can be told, as flags or as a TOML file: one list of names for both."""
+"""The settings of a run, given as command-line flags or in a TOML file. Both use the same names."""
 
 import shlex
 import tomllib
@@ -19,20 +19,22 @@ STEP_SIZES = ("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay")
 
 
 def _setting(default: Any, group: str, text: str, chosen: str | None = None, **limits: Any) -> Any:
-    """Describe a setting; `chosen` says in words what a run takes if None is left."""
+    """Describe a setting. `chosen` describes the value that is used if the setting is None."""
     shown = default if chosen is None else chosen
     text = text if shown is None else f"{text}; default: {shown}"
     return Field(default, description=text, json_schema_extra={"group": group}, **limits)
 
 
 class Settings(BaseModel):
-    """The settings of a run; what is None is chosen, and the run says what it chose.
+    """The settings of a run. Settings that are None are chosen when the run is built, and its trace stores the choice.
+
+    Every setting is a keyword argument, and has the name and the meaning of a flag of `lessbits run`.
 
     >>> Settings(network="star", nodes=100, until=1e-3).command("run")
     'lessbits run --nodes 100 --network star --until 0.001'
     """
 
-    # Strict: "16" is no number of nodes. Not finite: no setting has a use for NaN or infinity.
+    # Strict: the text "16" is not a number of nodes. No setting has a use for NaN or infinity.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     problem: str = _setting("consensus", "Problem", "consensus, least-squares, logistic or softmax")
@@ -41,7 +43,7 @@ class Settings(BaseModel):
     )
     dim: int | None = _setting(None, "Problem", "dimension of x", "250, or what the data say", ge=1, le=LARGEST_COUNT)
     condition: float = _setting(100.0, "Problem", "condition number κ of a random least-squares problem", "100", ge=1)
-    samples: int | None = _setting(None, "Problem", "samples a node of a random least-squares problem", "dim", ge=1)
+    samples: int | None = _setting(None, "Problem", "samples per node of a random least-squares problem", "dim", ge=1)
     problem_seed: int | None = _setting(
         None, "Problem", "seed of a random problem and of the split", "that of the run", ge=0, le=LARGEST_SEED
     )
@@ -49,15 +51,15 @@ class Settings(BaseModel):
     data: str | None = _setting(
         None,
         "Data",
-        "libsvm file (.xz, .bz2 and .gz too), the name of a data set such as w1a or breast-cancer, or files of the "
-        "nodes' own, such as part-{node}.libsvm",
+        "libsvm file (.xz, .bz2 and .gz too), the name of a data set such as w1a or breast-cancer, or one file per "
+        "node, such as part-{node}.libsvm",
     )
     features: int | None = _setting(None, "Data", "number of features", "as many as the file uses", ge=1)
     normalize: bool = _setting(False, "Data", "scale every sample to length 1", "no")
     regularization: float | None = _setting(
         None, "Data", "λ of the regularizer (λ/2)‖x‖²", "1 / number of samples", ge=0
     )
-    split: str = _setting("sorted", "Data", "how samples are dealt to nodes: iid, sorted, dirichlet:A or uneven:R")
+    split: str = _setting("sorted", "Data", "how samples are split over nodes: iid, sorted, dirichlet:A or uneven:R")
 
     network: str = _setting(
         "ring",
@@ -98,24 +100,25 @@ class Settings(BaseModel):
         "Method",
         "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or fading:SPACING:FACTOR; "
         "for choco and tree also grid:F, top-K, sign, scaled-dit-K",
-        "dit-4; grid:10 for tree; exact for methods that send vectors as they are",
+        "dit-4; grid:10 for tree; exact for methods that send vectors uncompressed",
     )
     stepsizes: Literal["theory", "practical"] = _setting(
         "theory",
         "Method",
-        "how step sizes that are not given are chosen: theory (proven, mostly) or practical (larger, and tried first)",
+        "how step sizes that are not given are chosen: theory (mostly proven) or practical (larger, tested in a short "
+        "run)",
     )
     theta: float | None = _setting(
         None, "Method", "step size θ of the dual variable (primal-dual, ssda, msda)", "see --stepsizes", gt=0
     )
     eta: float | None = _setting(
-        None, "Method", "step size η of the gradient; 0 makes choco a pure gossip", "see --stepsizes", ge=0
+        None, "Method", "step size η of the gradient; 0 turns choco into pure gossip", "see --stepsizes", ge=0
     )
     gamma: float | None = _setting(None, "Method", "step size γ of gossip (choco, lead)", "see --stepsizes", gt=0)
     alpha: float | None = _setting(
         None,
         "Method",
-        "step size α of the memory; of qdgd, the gradient's weight",
+        "step size α of the memory; for qdgd, the weight of the gradient",
         "1/(1+ω); lead and qdgd: see --stepsizes",
         gt=0,
     )
@@ -126,44 +129,49 @@ class Settings(BaseModel):
     )
     batch_size: int = _setting(1, "Method", "samples in a stochastic gradient, for options C and D", ge=1)
 
-    iterations: int = _setting(10_000, "Run", "iterations at most", ge=1, le=LARGEST_COUNT)
+    iterations: int = _setting(10_000, "Run", "largest number of iterations", ge=1, le=LARGEST_COUNT)
     until: float | None = _setting(None, "Run", "stop as soon as the goal is at most this", ge=0)
     goal: str = _setting(
-        "error", "Run", "what --until looks at: error (mean of ‖x_i - x*‖²), suboptimality or consensus"
+        "error", "Run", "what --until is compared with: error (mean of ‖x_i - x*‖²), suboptimality or consensus"
     )
     record_every: int | None = _setting(
-        None, "Run", "iterations between two records", "as few as make at most 10 000 records", ge=1
+        None, "Run", "iterations between two records", "at most 10 000 records per run", ge=1
     )
     seed: int = _setting(0, "Run", "seed of all random numbers", ge=0, le=LARGEST_SEED)
     precision: Literal[32, 64] = _setting(64, "Run", "bits of a floating-point number in the computation: 32 or 64")
     engine: Literal["simulate", "mpi"] = _setting(
-        "simulate", "Engine", "what carries messages: simulate (one process), or mpi (real processes)"
+        "simulate", "Engine", "how messages are sent: simulate (one process), or mpi (real processes)"
     )
     ranks: int | None = _setting(
-        None, "Engine", "processes to start with --engine mpi", "as many as there are cores", ge=1, le=LARGEST_NETWORK
+        None, "Engine", "processes to start with --engine mpi", "one per core", ge=1, le=LARGEST_NETWORK
     )
     code: Literal["entropy", "fixed"] = _setting(
         "entropy", "Engine", "how levels are written as bytes: entropy (fewest bits), or fixed (a fixed width)"
     )
     encode: bool = _setting(
-        False, "Engine", "make the simulator really encode every message, rather than find its length", "no"
+        False, "Engine", "make the simulator encode every message, rather than only compute its length", "no"
     )
-    latency: float | None = _setting(None, "Run", "seconds that an exchange takes, for simulated time", ge=0)
-    bandwidth: float | None = _setting(None, "Run", "bits a second on a link, for simulated time", gt=0)
+    latency: float | None = _setting(None, "Run", "seconds per exchange, for simulated time", ge=0)
+    bandwidth: float | None = _setting(None, "Run", "bits per second on a link, for simulated time", gt=0)
 
     def __str__(self) -> str:
-        """Show it as a whole."""
+        """Return the same text as `repr`."""
         return repr(self)
 
     def __repr_args__(self) -> Any:
-        """Show what differs from the defaults."""
+        """Return the settings that differ from the defaults."""
         return [
             entry for entry in super().__repr_args__() if entry[1] != type(self).model_fields[str(entry[0])].default
         ]
 
     @classmethod
     def read(cls, given: Mapping[str, Any], file: Path | None = None) -> Self:
-        """Join a TOML file and flags; flags win."""
+        """Return the settings of a TOML file and of flags. Flags take precedence.
+
+        Args:
+            given: Values of flags, by name of the setting; None for a flag that was not given.
+            file: The TOML file, if any.
+        """
         values = {
             **(_read_toml(file) if file else {}),
             **{name: value for name, value in given.items() if value is not None},
@@ -177,7 +185,7 @@ class Settings(BaseModel):
 
     @classmethod
     def _explain(cls, error: ValidationError) -> InputError:
-        """Say the first mistake in a line."""
+        """Return an error that explains the first mistake in one line."""
         first = error.errors()[0]
         name, given = str(first["loc"][0]), first["input"]
         field = cls.model_fields[name]
@@ -190,11 +198,15 @@ class Settings(BaseModel):
         return InputError(f"{name} is {shown}, but {wanted.replace('less than or equal to', 'at most')}{leave_out}")
 
     def updated(self, **changes: Any) -> Self:
-        """Return the settings with some resolved."""
+        """Return a copy with some settings changed."""
         return self.model_copy(update=changes)
 
     def command(self, name: str) -> str:
-        """Write the command that gives these settings, as far as they are not the usual ones."""
+        """Return the command line with these settings; those equal to their default are left out.
+
+        Args:
+            name: The command, such as "run".
+        """
         words = ["lessbits", name]
         for setting, field in type(self).model_fields.items():
             value, flag = getattr(self, setting), f"--{setting.replace('_', '-')}"
@@ -205,14 +217,14 @@ class Settings(BaseModel):
         return " ".join(words)
 
     def to_toml(self) -> str:
-        """Write what `read` reads, the version of the format first; settings that are None are left out."""
+        """Return the settings as TOML text that `read` accepts. Settings that are None are left out."""
         import tomli_w
 
         return tomli_w.dumps({"format": FORMAT, **self.model_dump(exclude_none=True)})
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
-    """Return the settings in a file; one that a person wrote need not say its format."""
+    """Return the settings in a file. The format version may be missing, as in files written by hand."""
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Tuning by settings: what `lessbits tune` does."""
+"""Tuning of the method that settings describe, for `lessbits tune`."""
 
 import csv
 import json
@@ -27,9 +27,21 @@ FAILURES = {
 
 @dataclass(frozen=True, kw_only=True)
 class TuneRequest:
-    """What `lessbits tune` is asked besides settings; None leaves a choice open."""
+    """Options of `lessbits tune` besides the settings.
 
-    search: Sequence[str] = ()  # NAME, or NAME=V1,V2,...
+    Attributes:
+        search: Step sizes to search, each as NAME or NAME=V1,V2,...; by default the first one of the method.
+        aim: "iterations", "bits" or "value"; see `TuneOptions`.
+        epochs: Budget of a run, in passes over the data; None for no limit.
+        bits: Budget of a run, in nominal bits per link; None for no limit.
+        per_decade: Values per decade of a grid.
+        seeds: Number of seeds that every candidate is run with.
+        grow: Whether a grid grows while its best value is at an edge.
+        out: Folder for outcomes, the ranking and the best settings.
+        progress: Callback that takes lines about what is being run.
+    """
+
+    search: Sequence[str] = ()
     aim: str | None = None
     epochs: float | None = None
     bits: float | None = None
@@ -40,7 +52,7 @@ class TuneRequest:
     progress: Callable[[str], None] | None = None
 
     def check(self) -> None:
-        """Refuse budgets and numbers of seeds that make no sense."""
+        """Raise an `InputError` for invalid budgets and numbers of seeds."""
         for name, given in (("epochs", self.epochs), ("bits", self.bits)):
             if given is not None and not given > 0:
                 raise InputError(f"{name} is {given:g}, but a budget must be above 0")
@@ -48,7 +60,7 @@ class TuneRequest:
             raise InputError(f"seeds is {self.seeds}, but it must be from 1 to 1000")
 
     def grid(self) -> dict[str, list[float] | None]:
-        """Read the step sizes to search."""
+        """Return the step sizes to search, with their values, or None for a grid around the method's own."""
         grid: dict[str, list[float] | None] = {}
         for word in self.search:
             name, values = _read(word)
@@ -60,9 +72,9 @@ class TuneRequest:
 
 
 def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dict[str, Any]:
-    """Search step sizes of the method that the settings describe, and return what was found, as JSON can hold it.
+    """Search the step sizes of the method that the settings describe, and return a result that JSON can represent.
 
-    With the goal `bits` (or `bits:suboptimality`), search methods, quantizers and messages too.
+    With the goal `bits` (or `bits:suboptimality`), also search methods, quantizers and messages.
     """
     request = request or TuneRequest()
     check_name("goal", settings.goal, TUNE_GOALS)
@@ -73,7 +85,7 @@ def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dic
         return fewest_settings(settings, request)
     request.check()
     grid = request.grid()
-    # A step size that is searched need not be chosen first, unless its grid is laid around it.
+    # A searched step size needs no value of its own, unless its grid is centered at that value.
     known = {name: sorted(values)[len(values) // 2] for name, values in grid.items() if values}
     experiment = build(settings.updated(**{name: value for name, value in known.items() if value > 0}))
     found = tune(
@@ -84,7 +96,7 @@ def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dic
         aim=request.aim,
         until=settings.until,
         goal=settings.goal,
-        # A budget of epochs or bits is not to be cut short by a default.
+        # The default number of iterations must not cut a budget of epochs or bits short.
         iterations=settings.iterations if "iterations" in settings.model_fields_set else None,
         epochs=request.epochs,
         bits=request.bits,
@@ -104,11 +116,11 @@ def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dic
         "notes": found.notes,
         "settings": best.model_dump(),
     }
-    return _saved(request.out, result, None if found.best.diverged else best)
+    return _save(request.out, result, None if found.best.diverged else best)
 
 
 def fewest_settings(settings: Settings, request: TuneRequest) -> dict[str, Any]:
-    """Search what sends the fewest bits to `until`; a method, quantizer or messages that were given stay."""
+    """Search for the fewest bits to `until`. A method, quantizer or messages that are given are kept."""
     if settings.until is None:
         raise InputError("the goal is the fewest bits, but to which error? Give until")
     check_question(settings, "the goal bits searches step sizes")
@@ -142,7 +154,7 @@ def fewest_settings(settings: Settings, request: TuneRequest) -> dict[str, Any]:
         "command": chosen.command("run"),
         "settings": settled.model_dump(),
     }
-    return _saved(request.out, result, settled if best.reached else None)
+    return _save(request.out, result, settled if best.reached else None)
 
 
 def _read(word: str) -> tuple[str, list[float] | None]:
@@ -156,13 +168,13 @@ def _read(word: str) -> tuple[str, list[float] | None]:
         raise InputError(f"{word!r} is no grid: write NAME=V1,V2,... with numbers, or NAME alone") from None
 
 
-def _saved(out: Path | None, result: dict[str, Any], best: Settings | None) -> dict[str, Any]:
-    """Write the ranked table and the winner's settings, if there is a folder, and return the result with its name."""
+def _save(out: Path | None, result: dict[str, Any], best: Settings | None) -> dict[str, Any]:
+    """Write the ranking and the best settings if a folder is given, and return the result with the folder's name."""
     if out is None:
         return result
     out.mkdir(parents=True, exist_ok=True)
     rows = result["candidates"]
-    names = dict.fromkeys(name for row in rows for name in row)  # methods have other step sizes
+    names = dict.fromkeys(name for row in rows for name in row)  # methods differ in their step sizes
     with (out / "ranking.csv").open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, list(names))
         writer.writeheader()

@@ -1,4 +1,4 @@
-"""Samples: loading and downloading them, and dealing them to nodes."""
+"""Samples: loading, downloading, and splitting them between nodes."""
 
 from lessbits.datasets.samples import Samples, load_samples
 from lessbits.datasets.splits import split_samples

@@ -1,4 +1,4 @@
-"""What data sets can be had by name, where their files are looked for, and how one is fetched."""
+"""The data sets available by name, the folders searched for their files, and the download."""
 
 import hashlib
 import os
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 LIBSVM_PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
-# Not by pooch, which was tried: its downloader waits for whole chunks, so it bounds neither the time nor the size, and
-# leaves files that only their owner can read. With a downloader of our own beneath it, this was 198 lines rather than
-# 187, and five more packages.
+# We tried pooch, and do not use it. Its downloader waits for whole chunks, so it bounds neither the time nor the size,
+# and it leaves files that only their owner can read. With our own downloader below it, this file was 11 lines longer,
+# and five more packages were needed.
 
-# The time-out below bounds one wait; this bounds them all, against a server that sends a byte now and then.
+# `timeout` bounds each wait. This bounds the whole download, in case a server sends its bytes very slowly.
 LONGEST_DOWNLOAD_SECONDS = 600.0
 CHUNK_BYTES = 1 << 16
 
-# How the file of a data set may be called: its name, one of the first, one of the second or none.
+# The file of a data set has its name, one of the plain suffixes, and optionally one of the compressed ones.
 PLAIN_SUFFIXES = ("", ".libsvm", ".txt")
 COMPRESSED_SUFFIXES = (".xz", ".bz2", ".gz")
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One data set that can be fetched by its name; `size` and `sha256` are of the plain file."""
+    """A data set that can be downloaded by name; `size` and `sha256` are those of the uncompressed file."""
 
     name: str
     samples: int
@@ -53,7 +53,7 @@ CATALOGUE = {
 }
 
 
-# Small real data sets that come with scikit-learn: the name here, and the function there.
+# Small real data sets that come with scikit-learn: our name, and the function in scikit-learn.
 BUILT_IN = {
     "breast-cancer": "load_breast_cancer",
     "diabetes": "load_diabetes",
@@ -77,7 +77,7 @@ def name_of_set(given: str) -> str:
 
 
 def find_in_folders(name: str) -> Path | None:
-    """Return the file of a data set in the folder `$LESSBITS_DATA` or in the cache, None where there is none."""
+    """Return the file of a data set in the folder `$LESSBITS_DATA` or in the cache; None if there is none."""
     chosen = os.environ.get("LESSBITS_DATA")
     folders = [Path(os.path.expanduser(chosen))] if chosen else []
     for folder in [*folders, data_folder()]:
@@ -90,7 +90,7 @@ def find_in_folders(name: str) -> Path | None:
 
 
 def advice_by_hand(name: str) -> str:
-    """Return the half sentence that tells a person without network where a data set's file belongs."""
+    """Return the part of a message that says where to put the file of a data set by hand."""
     return (
         f"put the file by hand into {str(data_folder())!r} as {name}.libsvm (or {name}.libsvm.xz, .bz2, .gz), "
         "or set LESSBITS_DATA to a folder that has it"
@@ -98,7 +98,7 @@ def advice_by_hand(name: str) -> str:
 
 
 def not_found(name: str) -> MissingDataError:
-    """Return the error for a name that no file has; it names the nearest one that could be had."""
+    """Return the error for a data set that is not found; it suggests the nearest available name."""
     if name in CATALOGUE:
         return MissingDataError(
             f"data set {name!r} is not on this machine and download is switched off: {advice_by_hand(name)}"
@@ -113,18 +113,23 @@ def not_found(name: str) -> MissingDataError:
 def download_samples(
     entry: CatalogueEntry, folder: Path | None = None, base_url: str | None = None, timeout: float = 30.0
 ) -> Path:
-    """Fetch a data set, check it, and return the path of the plain file in `folder` (the cache unless given).
+    """Download a data set, check it, and return the path of the uncompressed file.
 
-    `base_url` is `$LESSBITS_DATA_URL`, or the LIBSVM page, unless given. `timeout` is the longest wait for the
-    server's next bytes, in seconds. A file appears in `folder` whole and right, or not at all.
+    The file appears in the folder complete and checked, or not at all.
+
+    Args:
+        entry: The data set.
+        folder: Where to put the file; by default the cache.
+        base_url: Where to download from; by default `$LESSBITS_DATA_URL`, or else the LIBSVM page.
+        timeout: The longest wait for the server's next bytes, in seconds.
     """
     folder = data_folder() if folder is None else folder
     url = _address(entry, base_url)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # The scratch folder lies beside the target, so that the rename stays on one disk and is atomic.
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as scratch:
-            part = Path(scratch) / entry.name
+        # The temporary folder is next to the target, so that the rename stays on one disk and is atomic.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:
+            part = Path(temporary) / entry.name
             problem = _fetch(url, part, entry, timeout)
             if problem is None:
                 return part.replace(folder / f"{entry.name}.libsvm")
@@ -134,7 +139,7 @@ def download_samples(
 
 
 def _address(entry: CatalogueEntry, base_url: str | None) -> str:
-    """Return the address of a data set's file below the base address that holds."""
+    """Return the URL of a data set's file."""
     base = base_url or os.environ.get("LESSBITS_DATA_URL") or LIBSVM_PAGE
     if not base.startswith(("http://", "https://")):
         raise InputError(
@@ -145,17 +150,17 @@ def _address(entry: CatalogueEntry, base_url: str | None) -> str:
 
 
 def _fetch(url: str, part: Path, entry: CatalogueEntry, timeout: float) -> str | None:
-    """Stream `url` into the file `part`; return None when it is the entry's content, else what is wrong."""
-    # Imported here: http and ssl cost start-up time that only a download should pay.
+    """Download `url` into the file `part`; return None if it has the expected content, else what is wrong."""
+    # Imported here, because http and ssl are slow to import and only a download needs them.
     import http.client
     import urllib.error
     import urllib.request
 
     try:
-        with urllib.request.urlopen(url, timeout=timeout) as answer, part.open("wb") as file:
-            return _copy(answer, file, entry)
+        with urllib.request.urlopen(url, timeout=timeout) as response, part.open("wb") as file:
+            return _copy(response, file, entry)
     except urllib.error.HTTPError as error:
-        error.close()  # It holds the server's page open.
+        error.close()  # it keeps the response open
         return f"the server answered {error.code} {error.reason}"
     except (OSError, http.client.HTTPException, ValueError) as error:
         cause = getattr(error, "reason", error)
@@ -164,13 +169,13 @@ def _fetch(url: str, part: Path, entry: CatalogueEntry, timeout: float) -> str |
         return _reason(cause)
 
 
-def _copy(answer: "http.client.HTTPResponse", file: BinaryIO, entry: CatalogueEntry) -> str | None:
-    """Copy the answer's body into the file; return None when it is the entry's content, else what is wrong."""
+def _copy(response: "http.client.HTTPResponse", file: BinaryIO, entry: CatalogueEntry) -> str | None:
+    """Copy the response into the file; return None if it has the expected content, else what is wrong."""
     digest = hashlib.sha256()
     received = 0
     started = time.monotonic()
-    # read1 returns what has come; read would wait for a full chunk and hide a server that trickles.
-    while chunk := answer.read1(CHUNK_BYTES):
+    # read1 returns the bytes available; read would wait for a full chunk and hide a slow server.
+    while chunk := response.read1(CHUNK_BYTES):
         received += len(chunk)
         if received > entry.size:
             return f"the server sent more than the {entry.size} bytes expected"

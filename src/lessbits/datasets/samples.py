@@ -26,9 +26,14 @@ LARGEST_WIDTH = 2**31 - 1  # scikit-learn reads feature indices as 32-bit intege
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples:
-    """Feature rows and one label a row: `features` is [samples, dim], dense or CSR, and `labels` is [samples].
+    """Rows of features, with one label per row.
 
-    Both are made float64; sparse indices are sorted and unique. Empty rows are valid samples.
+    Both are converted to float64; sparse indices are sorted and unique. Empty rows are valid samples.
+
+    Attributes:
+        features: Array [samples, dim], or CSR matrix.
+        labels: Array [samples].
+        name: Name of the data set.
 
     >>> Samples(np.eye(3), np.array([0, 1, 1]), "mine").binary_labels().tolist()
     [-1.0, 1.0, 1.0]
@@ -39,7 +44,7 @@ class Samples:
     name: str
 
     def __post_init__(self) -> None:
-        """Bring both to float64 and raise where they do not fit or are not finite."""
+        """Convert to float64; raise InputError if shapes do not match or values are not finite."""
         from scipy import sparse
 
         features, labels = _float_rows(self.features), np.asarray(self.labels, dtype=np.float64)
@@ -55,7 +60,7 @@ class Samples:
         object.__setattr__(self, "labels", labels)
 
     def __repr__(self) -> str:
-        """Show sizes, not data."""
+        """Show the sizes, not the data."""
         kind = "dense" if isinstance(self.features, np.ndarray) else "sparse"
         labels = len(np.unique(self.labels))
         return f"Samples({self.name!r}, {self.count} samples, {self.dim} features, {kind}, {labels} different labels)"
@@ -71,43 +76,43 @@ class Samples:
         return int(self.features.shape[1])
 
     def take(self, rows: np.ndarray) -> "Samples":
-        """Return the samples of these rows, in this order."""
+        """Return the samples in these rows, in this order."""
         return Samples(self.features[rows], self.labels[rows], self.name)
 
     def binary_labels(self) -> np.ndarray:
-        """Return labels −1.0 and +1.0 of two classes; the smaller label becomes −1."""
+        """Return the labels of two classes as −1.0 (the smaller label) and +1.0."""
         return self.with_classes(np.unique(self.labels), binary=True)
 
     def class_labels(self) -> tuple[np.ndarray, int]:
-        """Return each sample's class, 0 to C − 1 in the order of the labels, and the number of classes C."""
+        """Return the class of each sample, 0 to C − 1 in the order of the labels, and the number of classes C."""
         values = np.unique(self.labels)
         return self.with_classes(values, binary=False), len(values)
 
     def with_classes(self, values: np.ndarray, binary: bool) -> np.ndarray:
-        """Return each sample's class among the sorted labels `values`: its number, or −1.0 and +1.0 if `binary`."""
+        """Return the class of each sample among the sorted labels `values`: its index, or −1.0 and +1.0 if `binary`."""
         if binary and len(values) != 2:
             raise InputError(
                 f"data set {self.name!r} has {len(values)} class{'es' if len(values) > 1 else ''} "
-                f"(labels {_some(values)}), but exactly two are needed here: "
+                f"(labels {_first_few(values)}), but exactly two are needed here: "
                 "choose another data set, or softmax regression for more than two"
             )
         if binary:
             return np.where(self.labels == values[1], 1.0, -1.0)
         fractional = values[values != np.rint(values)]
-        # Two fractional labels are still two classes; more are a regression target.
+        # Two fractional labels are two classes. More are a regression target.
         if len(fractional) and len(values) > 2:
             raise InputError(
-                f"data set {self.name!r} has labels that are not whole numbers ({_some(fractional)}), "
+                f"data set {self.name!r} has labels that are not whole numbers ({_first_few(fractional)}), "
                 "but classes are needed here: choose a data set with classes, or treat this one as a regression"
             )
         return np.searchsorted(values, self.labels)
 
     def normalized_rows(self) -> "Samples":
-        """Return the samples with every row that is not zero scaled to length 1 in the 2-norm."""
+        """Return the samples with every nonzero row scaled to 2-norm 1."""
         from scipy import sparse
 
         largest = abs(self.features).max(axis=1)
-        # First by the largest entry: the square of 1e200 or of 1e-200 is not a useful float.
+        # First divide by the largest entry, because squares of 1e200 or 1e-200 overflow or underflow.
         if sparse.issparse(self.features):
             rows = _divide_rows(self.features, largest.toarray().ravel())
             norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
@@ -120,9 +125,14 @@ class Samples:
 def load_samples(source: str | os.PathLike[str], features: int | None = None, download: bool = True) -> Samples:
     """Load a libsvm file by its path (plain, .xz, .bz2 or .gz), or a data set by its name.
 
-    A name is looked for in the folder `$LESSBITS_DATA`, in the user's cache, among scikit-learn's own small sets
-    and, unless `download` is False, on the LIBSVM page. `features` is the number of columns where the file does not
-    use all of them; the sets of the LIBSVM page know theirs.
+    A name is searched in the folder `$LESSBITS_DATA`, in the user's cache, among the small data sets of scikit-learn,
+    and on the LIBSVM page.
+
+    Args:
+        source: Path of the file, or name of the data set.
+        features: The number of features, if the file does not use all of them. It is known for the data sets that are
+            downloaded by name.
+        download: Whether to download a data set that is not found here.
 
     >>> load_samples("breast-cancer")
     Samples('breast-cancer', 569 samples, 30 features, dense, 2 different labels)
@@ -133,7 +143,7 @@ def load_samples(source: str | os.PathLike[str], features: int | None = None, do
         )
     given = os.fspath(source)
     path = Path(os.path.expanduser(given))
-    # os.path, not pathlib: it answers, where pathlib raises, for names that no file can have.
+    # os.path returns False for names that no file can have; pathlib raises.
     if os.path.isfile(path):
         return _load_file(path, given, features)
     if given != os.path.basename(given) or isinstance(source, os.PathLike):
@@ -142,7 +152,7 @@ def load_samples(source: str | os.PathLike[str], features: int | None = None, do
         )
     found = find_in_folders(given)
     if found is not None:
-        # Not checksummed: files put here by hand may be the user's own version, and hashing would be paid at each load.
+        # Not checksummed: the file may be the user's own version, and hashing would slow down every load.
         return _load_file(found, given, features)
     if given in BUILT_IN:
         return _load_built_in(given, features)
@@ -152,8 +162,8 @@ def load_samples(source: str | os.PathLike[str], features: int | None = None, do
 
 
 def _load_built_in(name: str, features: int | None) -> Samples:
-    """Load one of the sets that scikit-learn carries, as it is there."""
-    import sklearn.datasets  # Here, because it takes a second that most commands do not need.
+    """Load a data set that comes with scikit-learn, unchanged."""
+    import sklearn.datasets  # here, because the import takes a second, and most commands do not need it
 
     rows, labels = getattr(sklearn.datasets, BUILT_IN[name])(return_X_y=True)
     if features not in (None, rows.shape[1]):
@@ -164,15 +174,15 @@ def _load_built_in(name: str, features: int | None) -> Samples:
 
 
 def _load_file(path: Path, given: str, features: int | None) -> Samples:
-    """Load a libsvm file and give it its full width."""
+    """Load a libsvm file, with all its features."""
     from scipy import sparse
 
     rows, labels = _read_libsvm(path)
     used = int(rows.indices.max()) + 1 if rows.nnz else 0
     name = name_of_set(given)
     entry = CATALOGUE.get(name)
-    # A path that ends in w1a.libsvm is taken for w1a only if its size agrees, so that a set is as wide by path
-    # as by name, and somebody's own file of that name keeps its width.
+    # A path that ends in w1a.libsvm counts as w1a only if its number of samples matches. So a data set has the same
+    # width by path as by name, and a user's own file of that name keeps its width.
     if features is None and entry is not None and (given == name or len(labels) == entry.samples):
         features = entry.features
     if features is None and not used:
@@ -188,13 +198,13 @@ def _load_file(path: Path, given: str, features: int | None) -> Samples:
 
 
 class _NumberedLines:
-    """The lines of a binary stream, remembering the last one given, so that an error can name it."""
+    """The lines of a binary stream. It stores the last line read, so that an error can name it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.stream, self.number, self.line = stream, 0, b""
 
     def read(self, size: int = -1) -> bytes:
-        """Read bytes; scikit-learn takes for a file what has this, and then only asks for lines."""
+        """Read bytes. scikit-learn checks that this exists, and then only reads lines."""
         return self.stream.read(size)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -222,11 +232,11 @@ def _read_libsvm(path: Path) -> tuple["sparse.csr_matrix", np.ndarray]:
 
 
 def _parse(path: Path, lines: _NumberedLines) -> tuple["sparse.csr_matrix", np.ndarray]:
-    """Hand the lines to scikit-learn and say in which one it stumbled."""
+    """Parse the lines with scikit-learn; an error names the line at fault."""
     from sklearn.datasets import load_svmlight_file
 
     try:
-        # Indices from 1: left to guess, scikit-learn would take a file with an index 0 as one that counts from 0.
+        # Indices count from 1. With "auto", scikit-learn would accept a file with an index 0.
         return load_svmlight_file(lines, zero_based=False)
     except (ValueError, OverflowError) as error:
         shown = lines.line[:40].decode("latin-1").strip()
@@ -238,7 +248,7 @@ def _parse(path: Path, lines: _NumberedLines) -> tuple["sparse.csr_matrix", np.n
 
 
 def _line_of_sample(path: Path, row: int) -> int:
-    """Return the number of the line that holds sample `row`; blank lines and comments hold none."""
+    """Return the line number of sample `row`; blank lines and comments are not samples."""
     with OPENERS.get(path.suffix, open)(path, "rb") as stream:
         numbers = (number for number, line in enumerate(stream, start=1) if line.partition(b"#")[0].strip())
         return next(itertools.islice(numbers, row, None))
@@ -252,7 +262,7 @@ def _float_rows(features: Any) -> Any:
         return np.asarray(features, dtype=np.float64)
     rows = sparse.csr_matrix(features, dtype=np.float64)
     if not rows.has_canonical_format:
-        rows = rows.copy()  # The caller's arrays may be shared, and the next line works in place.
+        rows = rows.copy()  # the caller's arrays may be shared, and the next line works in place
         rows.sum_duplicates()
     return rows
 
@@ -269,6 +279,6 @@ def _divide_rows(features: Any, divisors: np.ndarray) -> Any:
     return rows
 
 
-def _some(values: np.ndarray) -> str:
-    """Return the first few values for a message."""
+def _first_few(values: np.ndarray) -> str:
+    """Return the first few values, for a message."""
     return ", ".join(f"{value:g}" for value in values[:4]) + (", ..." if len(values) > 4 else "")

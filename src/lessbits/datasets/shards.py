@@ -1,4 +1,4 @@
-"""Data that every node holds in a file of its own, which only the process of that node reads."""
+"""Data in one file per node, which only the process of that node reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ from lessbits._internal.team import Team
 from lessbits.datasets.samples import Samples, load_samples
 from lessbits.errors import InputError
 
-NODE = "{node}"  # in the name of a data file: each node has its own
+NODE = "{node}"  # in the name of a data file, stands for the number of the node
 
 
 @dataclass(frozen=True)
 class Shards:
-    """The samples of the nodes here, and what all nodes agree on."""
+    """The samples of the nodes of this process, and the classes of all nodes."""
 
     samples: list[Samples]
-    classes: np.ndarray  # every label that any node has, sorted
+    classes: np.ndarray  # the labels of all nodes, sorted
 
     def targets(self, problem: str) -> list[np.ndarray]:
-        """Return what each node is to predict: labels as they are, ±1 for logistic, or numbers of classes."""
+        """Return the targets of each node: the labels, ±1 for logistic regression, or class indices."""
         if problem == "least-squares":
             return [part.labels for part in self.samples]
-        # A node may have one class alone, so classes are those of all nodes.
+        # A node may have samples of one class only, so classes are those of all nodes.
         return [part.with_classes(self.classes, binary=problem == "logistic") for part in self.samples]
 
 
 def load_shards(
     pattern: str, nodes: Sequence[int], features: int | None, team: Team, normalize: bool = False
 ) -> Shards:
-    """Load the files of these nodes; `{node}` in the pattern is the node's number."""
+    """Load the files of these nodes. `{node}` in the pattern stands for the number of the node."""
     from scipy import sparse
 
     files = [pattern.replace(NODE, str(node)) for node in nodes]
@@ -43,7 +43,7 @@ def load_shards(
         samples = [part.normalized_rows() for part in samples]
     if len({sparse.issparse(part.features) for part in samples}) > 1:
         raise InputError(f"the files {pattern} are of several kinds: make all of them libsvm files")
-    # A file may not use the last features: all become as wide as the widest.
+    # A file may not use the last features, so all get the width of the widest.
     widths = team.all_gather(np.array([part.dim for part in samples]))
     samples = [_widen(part, int(widths.max())) for part in samples]
     labels = team.all_gather(np.unique(np.concatenate([part.labels for part in samples])))

@@ -1,4 +1,4 @@
-"""Splits: which samples each node holds."""
+"""Splits: the assignment of samples to nodes."""
 
 import heapq
 from numbers import Integral
@@ -12,23 +12,31 @@ SPLITS = ("iid", "sorted", "dirichlet", "uneven")
 DEFAULT_CONCENTRATION = 1.0
 DEFAULT_RATIO = 4.0
 
-# Far above any use, and far below where the Dirichlet sampler overflows.
+# Far above any useful value, and far below where the Dirichlet sampler overflows.
 LARGEST_PARAMETER = 1e12
 
-# Above this many different labels they are taken for a regression target, even if they are whole numbers.
+# More different labels than this are a regression target, even if they are whole numbers.
 MOST_CLASSES = 100
 
 
 def split_samples(samples: Samples, nodes: int, how: str = "sorted", seed: int = 0) -> list[np.ndarray]:
-    """Return the rows of each node, one index array a node.
+    """Return the rows of each node, as one index array per node.
+
+    The splits are:
 
     - `iid`: shuffled, equal parts;
-    - `sorted`: sorted by label (a regression target too), equal parts, so that most nodes see one class only;
-    - `dirichlet:A`: each class is dealt to the nodes in random proportions, Dirichlet(A); small A is very uneven;
-    - `uneven:R`: shuffled, sizes growing geometrically to R times the smallest.
+    - `sorted`: sorted by label (or regression target), equal parts, so that most nodes have samples of one class only;
+    - `dirichlet:A`: each class is split in random proportions, Dirichlet(A); a small A makes them very uneven;
+    - `uneven:R`: shuffled, with sizes that grow geometrically to R times the smallest.
 
-    The first two drop the remainder, the last samples in their order; the other two use every sample and give
-    every node at least one. `seed` draws all that is random.
+    The first two drop the remainder, which are the last samples in their order. The other two use all samples, and give
+    every node at least one.
+
+    Args:
+        samples: The samples to split.
+        nodes: The number of nodes.
+        how: The split, as above.
+        seed: Seed of all random choices.
 
     >>> import numpy as np
     >>> samples = Samples(np.eye(6), np.array([1, 0, 1, 0, 1, 0]), "six")
@@ -53,7 +61,7 @@ def split_samples(samples: Samples, nodes: int, how: str = "sorted", seed: int =
 
 
 def _check_counts(samples: Samples, nodes: int, seed: int) -> None:
-    """Raise unless there are enough samples for the nodes and the seed can seed."""
+    """Raise InputError unless the counts and the seed are valid and every node gets a sample."""
     if not isinstance(nodes, Integral) or nodes < 1:
         raise InputError(f"the number of nodes is {nodes!r}, but it must be a whole number of at least 1")
     if not isinstance(seed, Integral) or seed < 0:
@@ -66,7 +74,7 @@ def _check_counts(samples: Samples, nodes: int, seed: int) -> None:
 
 
 def _number(how: str, parameter: str, smallest: float, inclusive: bool) -> float:
-    """Return the number after the colon of `how`, checked against its smallest value."""
+    """Return the number after the colon of `how`, checked against its limits."""
     try:
         value = float(parameter)
     except ValueError:
@@ -82,7 +90,7 @@ def _number(how: str, parameter: str, smallest: float, inclusive: bool) -> float
 
 
 def _dirichlet(samples: Samples, nodes: int, concentration: float, random: np.random.Generator) -> list[np.ndarray]:
-    """Deal the samples of each class to the nodes in Dirichlet proportions."""
+    """Split the samples of each class between the nodes in Dirichlet proportions."""
     classes, count = samples.class_labels()
     if count > MOST_CLASSES:
         raise InputError(
@@ -93,7 +101,7 @@ def _dirichlet(samples: Samples, nodes: int, concentration: float, random: np.ra
     for label in range(count):
         rows = random.permutation(np.flatnonzero(classes == label))
         shares = random.dirichlet(np.full(nodes, concentration))
-        # The last cut is left out: rounding may put the sum of the shares just below 1.
+        # The last cut is left out, because rounding may make the sum of the shares slightly less than 1.
         cuts = np.rint(np.cumsum(shares)[:-1] * len(rows))
         owner[rows] = np.searchsorted(cuts, np.arange(len(rows)), side="right")
     ends = np.cumsum(np.bincount(owner, minlength=nodes))
@@ -105,14 +113,14 @@ def _uneven(count: int, nodes: int, ratio: float, random: np.random.Generator) -
     weights = ratio ** (np.arange(nodes) / max(nodes - 1, 1) - 1.0)
     ideal = count * weights / weights.sum()
     sizes = np.floor(ideal).astype(np.int64)
-    # What rounding down left over goes to the largest fractions, the later of equal ones: sizes never shrink.
+    # The remainder goes to the largest fractions, and to the later of equal ones, so that sizes never decrease.
     missing = count - int(sizes.sum())
     sizes[np.argsort(ideal - sizes, kind="stable")[nodes - missing :]] += 1
     return _fill_empty(np.split(random.permutation(count), np.cumsum(sizes)[:-1]))
 
 
 def _fill_empty(parts: list[np.ndarray]) -> list[np.ndarray]:
-    """Give every empty part one row of the part that is largest at that moment."""
+    """Give every empty part one row of the currently largest part."""
     heap = [(-len(part), node) for node, part in enumerate(parts) if len(part)]
     heapq.heapify(heap)
     for node, part in enumerate(parts):

@@ -1,1 +1,1 @@
-"""What carries messages and records runs."""
+"""Engines that run methods and record the runs: a simulator, and real processes."""

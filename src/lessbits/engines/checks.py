@@ -1,4 +1,4 @@
-"""What an engine refuses before it runs, each with a sentence."""
+"""Checks of the start and the goal of a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ GOALS = ("error", "suboptimality", "consensus")
 
 
 def check_start(start: Start | None, problem: Problem) -> Start:
-    """Refuse starts that would be cut, repeated or pulled elsewhere without a word."""
+    """Return the start as NumPy arrays. Raise an `InputError` for wrong shapes, NaN, and z that does not sum to 0."""
     given = {name: np.asarray(value) for name, value in (start or Start())._asdict().items() if value is not None}
     shape = (problem.nodes, problem.dim)
     for name, value in given.items():
@@ -31,7 +31,7 @@ def check_start(start: Start | None, problem: Problem) -> Start:
 
 
 def check_goal(goal: str, until: float | None, first: Mapping[str, Any], target: Target) -> None:
-    """Refuse a goal that the run could not tell."""
+    """Raise an `InputError` for a goal that cannot be computed, or not accurately enough."""
     if goal != "suboptimality":
         return
     rounding = 4 * float(jnp.abs(target.optimum) * jnp.finfo(target.optimum.dtype).eps)

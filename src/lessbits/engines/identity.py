@@ -1,4 +1,4 @@
-"""The identity of a run: what must be the same to resume it from a checkpoint."""
+"""The identity of a run, which must match to resume it from a checkpoint."""
 
 import hashlib
 import inspect
@@ -26,11 +26,17 @@ def run_identity(
     options: RunOptions,
     codecs: Sequence[Codec],
 ) -> dict[str, str]:
-    """Return what tells this run from others, by subject; a run resumes only from checkpoints with the same identity.
+    """Return the identity of a run, by subject. A run resumes only from checkpoints with the same identity.
 
     It does not depend on which process holds which node, and changes with any number in the data.
 
-    `problem` is what is held here.
+    Args:
+        problem: The nodes that this process holds.
+        all_gather: Joins the rows of all processes.
+        network: The network of all nodes.
+        method: The method, with its step sizes.
+        options: The options of the run, checked.
+        codecs: The codec of each message.
     """
     leaves = [np.ascontiguousarray(np.asarray(leaf)) for leaf in jax.tree.leaves(problem)]
     digests = [
@@ -52,7 +58,7 @@ def run_identity(
 
 
 def _functions(problem: Problem) -> Iterator[Any]:
-    """Give marks of the functions that a problem was made of: another loss is another run."""
+    """Yield name and code of each function in a problem's fields: another loss is another run."""
     for entry in fields(problem):  # type: ignore[arg-type]
         function = getattr(problem, entry.name)
         if callable(function):

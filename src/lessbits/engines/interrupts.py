@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as a wish to stop: a run ends at its next look, with everything saved."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP: the run saves its state and ends at the next check."""
 
 import signal
 import threading
@@ -9,12 +9,16 @@ if TYPE_CHECKING:
     from lessbits.engines.recording.trace import Trace
 
 
-# A closed terminal is a wish to stop too; there is none on Windows.
+# SIGHUP is sent when the terminal is closed; it does not exist on Windows.
 SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run was asked to stop; `trace` is what it had recorded."""
+    """A run was interrupted.
+
+    Attributes:
+        trace: The records up to the interrupt.
+    """
 
     def __init__(self, trace: "Trace") -> None:
         super().__init__(trace.message)
@@ -22,22 +26,22 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Remembers that somebody asked to stop; who asks twice is heard at once."""
+    """Handles signals in a `with` block: the first one sets `asked`, a second one raises `KeyboardInterrupt`."""
 
     def __init__(self) -> None:
         self.asked = False
-        self.before: dict[int, Any] = {}
+        self.previous_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        """Listen, where Python allows it: in the main thread."""
+        """Install the handlers if this is the main thread; Python allows it nowhere else."""
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                # Somebody else's handler, or a deaf ear, stays.
+                # Handlers of other code, and ignored signals, are not replaced.
                 if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                    self.before[number] = signal.signal(number, self._hear)
+                    self.previous_handlers[number] = signal.signal(number, self._handle)
         return self
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
@@ -45,6 +49,6 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Listen no more."""
-        for number, handler in self.before.items():
+        """Restore the previous handlers."""
+        for number, handler in self.previous_handlers.items():
             signal.signal(number, handler)

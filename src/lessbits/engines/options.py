@@ -1,4 +1,4 @@
-"""What a run is asked to do: one list of options for every engine."""
+"""The options of a run, shared by all engines."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypedDict, cast
@@ -18,20 +18,19 @@ LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What a run is asked to do, whichever engine runs it.
-
-    `simulate`, `run_mpi` and the engine of real messages take these by name.
+    """The options of a run, shared by all engines. `simulate` and `run_mpi` take them as keyword arguments.
 
     Attributes:
         iterations: Stop after this many iterations.
         seed: Seed of all random numbers, from 0 to 2^64 - 1. The same seed gives the same run, bit for bit.
-        until: Stop as soon as the goal is at most this; None for no target.
+        until: Stop as soon as the goal is at most this. None for no target.
         goal: What `until` is compared with: "error", "suboptimality" or "consensus".
         record_every: Iterations between two records, where metrics are computed and `until` is checked. By default at
             most 10 000 records per run, and ten per pass over the data.
-        start: Where the nodes start; by default the problem's own start, with zero dual variables and memories.
+        start: The first iterate of each node. By default the problem's own start, with zero dual variables and
+            memories.
         link_model: Latency and bandwidth of a link, for a column of simulated seconds.
-        progress: True for a progress bar (or lines, where standard error is no terminal), a callback that takes a
+        progress: True for a progress bar (or lines, if standard error is not a terminal), a callback that takes a
             `ProgressState`, or a tuple of these.
         code: How levels are written as bytes: "entropy" (fewest bits) or "fixed" (a fixed width).
         checkpoints: Where to write checkpoints, and whether to resume from one.
@@ -49,7 +48,7 @@ class RunOptions:
     checkpoints: Checkpoints | None = None
 
     def checked(self, problem: Problem, network: Network, method: Method) -> Self:
-        """Refuse what cannot be run, and return the options with the record interval and the start resolved."""
+        """Return the options with record interval and start resolved. Raise an `InputError` if they are not valid."""
         if not isinstance(method, Method):
             raise InputError(f"the method is {method!r}, but it must be a Method: make one with lessbits.make_method")
         if problem.nodes != network.nodes:
@@ -73,7 +72,7 @@ class RunOptions:
 
     @property
     def interval(self) -> int:
-        """Iterations between two records, once the options are checked."""
+        """Iterations between two records. The options must be checked."""
         assert self.record_every is not None
         return self.record_every
 
@@ -82,12 +81,12 @@ class RunOptions:
         return cast(RunKeywords, {entry.name: getattr(self, entry.name) for entry in fields(self)})
 
     def terms(self) -> tuple[Any, ...]:
-        """Return what all processes of a run must agree on."""
+        """Return the options that must be the same in all processes of a run."""
         return self.iterations, self.until, self.goal, self.record_every, self.checkpoints is not None
 
 
 class RunKeywords(TypedDict, total=False):
-    """The fields of `RunOptions`, for type checkers; a test holds the two together."""
+    """The fields of `RunOptions`, for type checkers. A test checks that the two agree."""
 
     iterations: int
     seed: int

@@ -1,4 +1,4 @@
-"""One way to run a method, wherever its problem is held."""
+"""Choice of the engine, by where the problem is held."""
 
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.stepwise import run_stepwise
@@ -13,7 +13,7 @@ from lessbits.problems.base import Problem
 def run_where_held(
     problem: Problem, network: Network, method: Method, options: RunOptions, encode: bool = False
 ) -> Trace:
-    """Run on the ranks that a problem is partitioned over, or else in the simulator."""
+    """Run a method on the ranks that hold a `PartitionedProblem`, or in the simulator for any other problem."""
     if isinstance(problem, PartitionedProblem):
         return run_stepwise(problem, network, method, problem.transport, options)
     return simulate(problem, network, method, encode=encode, **options.keywords())

@@ -1,4 +1,4 @@
-"""When a run ends: the one rule that all engines share, and the sentence that says how it ended."""
+"""The stop rule that all engines share, and the sentence that says how a run ended."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,15 +16,15 @@ from lessbits.engines.recording.trace import Trace
 from lessbits.methods.base import Method
 from lessbits.problems.base import Problem
 
-DIVERGED = 1e8  # an error this many times the first one will not come back
+DIVERGED = 1e8  # a run has diverged when its error is this many times the first one
 
 
 @pytree
 class StopRule:
-    """A run ends when the goal is at most `until`, when the error is above `ceiling`, or after `iterations`.
+    """The stop rule: a run ends when the goal is at most `until`, the error above `ceiling`, or after `iterations`.
 
-    The same rule serves a compiled loop (fields are JAX scalars), and the host (plain numbers, see `on_host`): for one
-    run, or for arrays of several.
+    The fields are JAX scalars in a compiled loop, and plain numbers on the host (see `on_host`). Metrics may be scalars
+    of one run, or arrays of several.
     """
 
     iterations: jax.Array | int
@@ -34,37 +34,37 @@ class StopRule:
 
     @classmethod
     def of(cls, iterations: int, until: float | None, goal: str) -> Self:
-        """Make the rule of a run that has not started."""
+        """Return the rule of a run that has not started."""
         kind = jnp.result_type(float)
         return cls(put(iterations, np.int32), put(-np.inf if until is None else until, kind), put(np.inf, kind), goal)
 
     def started(self, first_error: float, scale: float) -> Self:
-        """Return the rule with its ceiling; `scale` is an ordinary squared error for the problem."""
+        """Return the rule with its ceiling; `scale` is a typical squared error of the problem."""
         return replace(self, ceiling=put(DIVERGED * max(first_error, scale), jnp.result_type(float)))
 
     def on_host(self) -> Self:
-        """Return the rule with plain numbers, for decisions outside of compiled code."""
+        """Return the rule with plain numbers, for use outside of compiled code."""
         return replace(self, iterations=int(self.iterations), until=float(self.until), ceiling=float(self.ceiling))
 
     def reached(self, metrics: Mapping[str, Any]) -> Any:
-        """Tell whether the goal is met."""
+        """Return whether the goal is met."""
         return metrics[self.goal] <= self.until
 
     def diverged(self, metrics: Mapping[str, Any]) -> Any:
-        """Tell whether the error is above the ceiling, or NaN."""
+        """Return whether the error is above the ceiling, or NaN."""
         return (metrics["error"] <= self.ceiling) ^ True  # not `>`, which is false for NaN
 
     def decided(self, metrics: Mapping[str, Any]) -> Any:
-        """Tell whether the metrics end the run, however many iterations are left."""
+        """Return whether the metrics end the run, regardless of the iterations."""
         return self.reached(metrics) | self.diverged(metrics)
 
     def ends(self, metrics: Mapping[str, Any], iteration: Any) -> Any:
-        """Tell whether the run ends at this record."""
+        """Return whether the run ends at this record."""
         return self.decided(metrics) | (iteration >= self.iterations)
 
 
 class Ending(NamedTuple):
-    """Where a run was when it ended."""
+    """The state of a run at its end."""
 
     x: np.ndarray  # iterates of all nodes
     iteration: int
@@ -75,7 +75,7 @@ class Ending(NamedTuple):
 def finish(
     options: RunOptions, rule: StopRule, recorder: Recorder, method: Method, problem: Problem, ending: Ending
 ) -> Trace:
-    """Make the trace of a run, with a sentence that says how it ended; raise `Interrupted` if it was interrupted."""
+    """Return the trace of a run, with a sentence that says how it ended. Raise `Interrupted` if it was interrupted."""
     rule, goal, iteration = rule.on_host(), options.goal, ending.iteration
     metrics = {name: recorder.last(name) for name in {goal, "error"}}
     converged, diverged = bool(rule.reached(metrics)), bool(rule.diverged(metrics))

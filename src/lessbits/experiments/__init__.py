@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lessbits.experiments.results import Results
 
-# Where each is made: a module here, and a function of the experiment's name in it.
+# The module of each experiment. It has a function with the name of the experiment.
 REPRODUCTIONS = {
     "fig1": "table3",
     "fig2": "table4",
@@ -18,10 +18,10 @@ REPRODUCTIONS = {
 
 
 def reproduce(name: str, out: Path, quick: bool = False, progress: bool = True) -> list[Results]:
-    """Make one figure or table of the paper, or `all`, in a folder of its own under `out`."""
-    made = []
-    for one in REPRODUCTIONS if name == "all" else [name]:
-        results = Results(out / one, one, quick, progress)
-        getattr(import_module(f"lessbits.experiments.{REPRODUCTIONS[one]}"), one)(results)
-        made.append(results)
-    return made
+    """Reproduce one figure or table of the paper, or `all`, each in its own folder under `out`."""
+    finished = []
+    for experiment in REPRODUCTIONS if name == "all" else [name]:
+        results = Results(out / experiment, experiment, quick, progress)
+        getattr(import_module(f"lessbits.experiments.{REPRODUCTIONS[experiment]}"), experiment)(results)
+        finished.append(results)
+    return finished

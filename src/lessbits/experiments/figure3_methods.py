@@ -1,15 +1,15 @@
-"""Which methods Figure 3 and Table 5 compare, and the grids on which they are tuned."""
+"""The methods that Figure 3 and Table 5 compare, and the grids on which they are tuned."""
 
 from dataclasses import dataclass, field
 
 from lessbits.experiments.grids import grid_values
 
-Range = tuple[float, float, int]  # low, high, values a decade
+Range = tuple[float, float, int]  # low, high, values per decade
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A method in Figure 3, and the ranges in which its step sizes are searched; none: they are proven ones."""
+    """A method in Figure 3, and the ranges in which its step sizes are searched; without ranges, proven step sizes."""
 
     label: str
     method: str
@@ -20,11 +20,12 @@ class Entrant:
     network: str = "ring"
 
     def grid(self) -> dict[str, list[float]]:
-        """The values of each step size."""
+        """Return the values to try of each step size."""
         return {name: grid_values(*limits) for name, limits in self.ranges.items()}
 
 
-LEAD: dict[str, Range] = {"gamma": (0.01, 1.0, 2), "alpha": (0.1, 0.316, 2)}  # its proven α is far too small to be fair
+# LEAD's α is tuned too, because its proven value is far too small for a fair comparison.
+LEAD: dict[str, Range] = {"gamma": (0.01, 1.0, 2), "alpha": (0.1, 0.316, 2)}
 
 FULL_BATCH = (
     Entrant("D-GD", "dgd", "B", "exact", {"eta": (1.0, 100.0, 3)}, in_paper=True),

@@ -25,14 +25,14 @@ def grid_around(middle: float, per_decade: int) -> list[float]:
 
 
 def ending(trace: Trace, target: float) -> dict[str, Any]:
-    """What a run had spent when its error first reached the target, or at its end."""
+    """Return what a run had spent when its error first reached the target, or at its end."""
     below = np.flatnonzero(trace["error"] <= target)
-    at = below[0] if len(below) else len(trace) - 1
+    index = below[0] if len(below) else len(trace) - 1
     return {
         "reached": bool(len(below)),
-        "iterations": int(trace["iteration"][at]),
-        "error": float(trace["error"][at]),
-        "bits_per_link": float(trace["bits_per_link"][at]),
+        "iterations": int(trace["iteration"][index]),
+        "error": float(trace["error"][index]),
+        "bits_per_link": float(trace["bits_per_link"][index]),
     }
 
 
@@ -49,11 +49,11 @@ def thinned(trace: Trace, value: str, most: int = 300) -> dict[str, list[float]]
 
 
 def curve_table(about: dict[str, Any], curves: dict[str, dict[str, Any]], most: int = 100) -> list[dict[str, Any]]:
-    """Return curves as rows of a table, at most `most` a curve."""
+    """Return curves as rows of a table, at most `most` per curve."""
     rows = []
     for name, curve in curves.items():
         count = len(curve["value"])
-        for at in np.unique(np.linspace(0, count - 1, most).round().astype(int)):
-            point = {column: curve[column][at] for column in ("iteration", "epochs", "bits_per_link", "value")}
+        for index in np.unique(np.linspace(0, count - 1, most).round().astype(int)):
+            point = {column: curve[column][index] for column in ("iteration", "epochs", "bits_per_link", "value")}
             rows.append({**about, "method": name, **point})
     return rows

@@ -25,7 +25,7 @@ TUNED = {
 
 
 def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]]:
-    """Run all cells, print a table a network, and write results.json and a plot."""
+    """Run all cells, print one table per network, and write results.json and a plot."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

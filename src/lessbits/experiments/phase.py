@@ -1,4 +1,4 @@
-"""Compression for free, as a phase diagram: iterations over ω for several graphs, and where theory says free ends."""
+"""Compression for free, as a phase diagram: iterations against ω for several graphs, and the limit in theory."""
 
 import math
 from collections.abc import Callable
@@ -22,9 +22,9 @@ from lessbits.theory.theorems import free_omega
 TARGET = 1e-3
 MOST_ITERATIONS = 200_000
 PROVEN_CONSTANT = 13.0  # (ρ + 12ωρ_∞)/ρ of the theorems at ω = ρ/ρ_∞
-FREE = 1.1  # times the iterations of exact messages that still count as free
-PATIENCE = 2
-STEPS_A_DECADE = 10  # the paper's grid, 10^(j/10)
+FREE = 1.1  # compression counts as free up to this factor in iterations over exact messages
+PATIENCE = 2  # values in a row without improvement that end a search
+STEPS_PER_DECADE = 10  # the paper's grid, 10^(j/10)
 GRAPHS = ("ring", "torus", "hypercube", "random-regular:4", "random-regular:16", "star", "complete")
 QUICK_GRAPHS = ("ring", "star", "complete")
 
@@ -32,11 +32,11 @@ Found = tuple[float | None, int | None]
 
 
 def fewest_iterations(run: Callable[[float, int], int | None], guess: float, most: int, steps: int) -> Found:
-    """Walk over the grid 10^(j/steps) from a guess, up and then down, until two in a row are no better.
+    """Search the grid 10^(j/steps) from a guess, up and then down, until two values in a row are no better.
 
-    `run` takes a step size and the most iterations worth running, and returns the iterations needed, or None if these
-    are more. Returns the best step size and its iterations; None and None if no step size down to 10⁻³ times the guess
-    converges.
+    `run` takes a step size and a limit of iterations. It returns the iterations needed, or None if they exceed the
+    limit. The result is the best step size and its iterations, or None and None if no step size down to 10⁻³ times the
+    guess converges.
     """
     start = round(math.log10(guess) * steps)
     best: int | None = None
@@ -55,7 +55,7 @@ def fewest_iterations(run: Callable[[float, int], int | None], guess: float, mos
         while abs(exponent - start) <= 3 * steps and (worse < PATIENCE or best is None):
             worse = 0 if better(exponent) else worse + 1
             if direction > 0 and best is None and worse >= PATIENCE:
-                break  # all too large so far
+                break  # all step sizes were too large so far
             exponent += direction
     return (None, None) if best is None else (10 ** (best / steps), count)
 
@@ -73,7 +73,7 @@ def _cell(nodes: int, dim: int, graph: str, spelling: str) -> Row:
         trace = simulate(problem, network, method, iterations=most, until=TARGET, record_every=1)
         return int(trace["iteration"][-1]) if trace.converged else None
 
-    theta, iterations = fewest_iterations(run, guess, MOST_ITERATIONS, STEPS_A_DECADE)
+    theta, iterations = fewest_iterations(run, guess, MOST_ITERATIONS, STEPS_PER_DECADE)
     return {
         "graph": graph,
         "nodes": nodes,
@@ -90,7 +90,7 @@ def _cell(nodes: int, dim: int, graph: str, spelling: str) -> Row:
 
 
 def spellings(quick: bool, dim: int) -> list[str]:
-    """Quantizers from weak to strong compression, exact first."""
+    """Return quantizers from weak to strong compression, exact first."""
     kept = [dim >> power for power in range(1, dim.bit_length())]
     if quick:
         return ["exact", *(f"rand-{count}" for count in (*kept[:3], 1))]
@@ -98,7 +98,7 @@ def spellings(quick: bool, dim: int) -> list[str]:
 
 
 def phase(results: Results) -> tuple[list[Row], list[Row]]:
-    """Fill the diagram: average consensus, option B, η = 1, θ tuned in every cell. Return cells and phase boundary."""
+    """Run the diagram: average consensus, option B, η = 1, θ tuned per cell. Return cells and phase boundary."""
     nodes, dim = (48, 16) if results.quick else (64, 64)
     rows: list[Row] = []
     for graph in QUICK_GRAPHS if results.quick else GRAPHS:
@@ -137,15 +137,15 @@ def free_until(rows: list[Row], graph: str, family: str) -> float:
 
 
 def doubling(rows: list[Row]) -> list[Row]:
-    """Return, for each graph, the ω at which rand-k needs twice the iterations of exact messages, between two cells.
+    """Return, for each graph, the ω at which rand-k needs twice the iterations of exact messages, interpolated.
 
-    Where no cell needs twice as many (`reached` is false) it is the largest ω tried.
+    If no cell needs twice as many (`reached` is false), it is the largest ω tried.
     """
     found = []
     for graph in dict.fromkeys(row["graph"] for row in rows):
         mine = [row for row in rows if row["graph"] == graph and row["quantizer"].startswith(("exact", "rand"))]
         mine = sorted((row for row in mine if row["slowdown"]), key=lambda row: float(row["omega"]))
-        # Where the iterations are below those of exact messages, they count as equal.
+        # Iterations below those of a cell with a smaller ω count as equal to them.
         slowdowns = np.maximum.accumulate([row["slowdown"] for row in mine])
         omega = float(np.interp(2.0, slowdowns, [row["omega"] for row in mine]))
         names = ("graph", "rho", "rho_inf", "rho_over_rho_inf", "free_omega")

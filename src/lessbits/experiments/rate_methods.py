@@ -20,29 +20,29 @@ from lessbits.tuning.stepsizes import make_method
 
 NODES, DIM, CONDITION = 8, 8, 10.0
 QUANTIZER = "dit-2"
-POINTS = 120  # of a curve that is kept
-LINEAR = 1e-20  # times the first error, which only linear methods reach within the runs
-TARGET = 1e-8  # for growth with κ and ρ
+POINTS = 120  # points per curve, for each of the two spacings
+LINEAR_REDUCTION = 1e-20  # factor on the first error that only linear methods reach in these runs
+TARGET = 1e-8  # squared error, for growth with κ and ρ
 MOST_ITERATIONS = 300_000
-STEPS_A_DECADE = 5
+STEPS_PER_DECADE = 5
 
 
 class Contender(NamedTuple):
-    """A row of Table 1: how to make it at a step size, and the exponents that the table states."""
+    """A row of Table 1: a function that makes the method at a step size, and the exponents that the table states."""
 
     label: str
     make: Callable[[Problem, Network, float], Method]
     guess: Callable[[Problem, Network], float]  # the step size that a search starts from
-    kappa: float  # the table's exponent of κ, at least
+    kappa: float  # the table's exponent of κ, or its lower bound
     rho: float
 
 
 @cache
 def shared_ridge(condition: float) -> Problem:
-    """Return a least-squares problem in which all nodes have one Hessian, so that its mean has the local κ too.
+    """Return a least-squares problem in which all nodes share one Hessian, so that the mean loss has the local κ too.
 
-    With eigenvectors of their own (`LeastSquares.random`) the mean Hessian is far better conditioned than each, and κ
-    would hardly matter once step sizes are tuned.
+    If nodes have different eigenvectors (`LeastSquares.random`), the mean Hessian is far better conditioned than each
+    local one, and κ hardly matters once step sizes are tuned.
     """
     random = np.random.default_rng(0)
     spectrum = np.geomspace(1 / condition, 1.0, DIM)
@@ -88,7 +88,7 @@ SUBLINEAR = {"DGD, decreasing η": 0.5, f"Choco-SGD, {QUANTIZER}, decreasing η"
 
 
 def _sublinear(label: str, problem: Problem, network: Network) -> Method:
-    """Make a method whose step sizes decrease slowly enough that its bias, and not its start, is what is left."""
+    """Make a method whose step sizes decrease so slowly that the error left is its bias, and not its start."""
     eta, convexity = 1 / problem.smoothness, problem.convexity
     decay = convexity * eta / 2
     if label.startswith("DGD"):
@@ -101,7 +101,7 @@ def _sublinear(label: str, problem: Problem, network: Network) -> Method:
 
 
 def curve(trace: Trace) -> list[list[float]]:
-    """Keep points of the error: some spread evenly, and as many for each decade of iterations."""
+    """Return points of the error, half of them spaced evenly and half logarithmically."""
     last = len(trace) - 1
     spread = np.concatenate((np.geomspace(1, max(last, 1), POINTS), np.linspace(0, last, POINTS)))
     kept = np.unique(np.minimum(spread.round().astype(int), last))
@@ -131,7 +131,7 @@ def _best(contender: Contender, condition: float, weak: float) -> Row:
         trace = simulate(problem, network, method, iterations=most, until=TARGET, record_every=1)
         return int(trace["iteration"][-1]) if trace.converged else None
 
-    size, iterations = fewest_iterations(run, contender.guess(problem, network), MOST_ITERATIONS, STEPS_A_DECADE)
+    size, iterations = fewest_iterations(run, contender.guess(problem, network), MOST_ITERATIONS, STEPS_PER_DECADE)
     return {
         "method": contender.label,
         "kappa": problem.condition_number,
@@ -146,7 +146,7 @@ def _linear_cell(contender: Contender, size: float) -> Row:
     problem, network = shared_ridge(CONDITION), weak_ring(NODES, 1.0)
     first = float(np.sum((np.asarray(problem.start()) - problem.solution) ** 2)) / NODES
     method = contender.make(problem, network, size)
-    trace = simulate(problem, network, method, iterations=20_000, until=LINEAR * first, record_every=1)
+    trace = simulate(problem, network, method, iterations=20_000, until=LINEAR_REDUCTION * first, record_every=1)
     iteration, log_error = trace["iteration"], np.log(trace["error"])
     slope, offset = np.polyfit(iteration, log_error, 1)
     bend = float(np.var(log_error - slope * iteration - offset) / np.var(log_error))
@@ -161,14 +161,14 @@ def _linear_cell(contender: Contender, size: float) -> Row:
 
 
 def table_one(results: Results) -> tuple[list[Row], list[Row], list[Row]]:
-    """Return a row for each method with its curve, the tuned runs, and the fitted exponents of κ and ρ."""
+    """Return a row per method with its curve, the tuned runs, and the fitted exponents of κ and ρ."""
     shared = {"nodes": NODES, "dim": DIM, "condition": CONDITION}
     rows: list[Row] = []
     for label, paper in SUBLINEAR.items():
         most = (100_000 if label.startswith("QDGD") else 20_000) * (1 if results.quick else 10)
         inputs = {**shared, "label": label, "iterations": most}
         found = results.cell(f"rates table 1 {label} {most}", inputs, partial(_sublinear_cell, label, most))
-        rows.append({"method": label, "linear": found["reached"] <= LINEAR, "tau_paper": paper, **found})
+        rows.append({"method": label, "linear": found["reached"] <= LINEAR_REDUCTION, "tau_paper": paper, **found})
         rows[-1]["tau"] = -1 / found["power"]
     tuned = _growth(results)
     for contender in CONTENDERS:
@@ -177,7 +177,7 @@ def table_one(results: Results) -> tuple[list[Row], list[Row], list[Row]]:
         found = results.cell(
             f"rates table 1 {contender.label}", inputs, partial(_linear_cell, contender, base["step_size"])
         )
-        rows.append({"method": contender.label, "linear": found["reached"] <= LINEAR, **found})
+        rows.append({"method": contender.label, "linear": found["reached"] <= LINEAR_REDUCTION, **found})
     tuned = [row for row in tuned if row["varied"] != "kappa_base"]
     fits = _fits(tuned)
     results.table("table1", [{name: value for name, value in row.items() if name != "curve"} for row in rows])

@@ -21,12 +21,12 @@ NODES, DIM, CONDITION = 8, 8, 3.0
 QUANTIZER = "rand-4"
 TARGET = 1e-14
 MOST_ITERATIONS = 400_000
-FAR = 100.0  # the scale of the starts, so that option C has a way to go before it meets its floor
-HALVINGS = (0, 1, 2, 3, 4)  # of option C's largest step size, 1/(2L)
+START_SCALE = 100.0  # scale of the starts, so that option C begins far above its floor
+HALVINGS = (0, 1, 2, 3, 4)  # how often option C's largest step size, 1/(2L), is halved
 
 
 def _method(option: str, eta_factor: float = 1.0) -> tuple[PrimalDual, TheoryInputs]:
-    """Make Algorithm 1 at theory's step sizes, but for η; return what the theorems depend on too."""
+    """Return Algorithm 1 at theory's step sizes, with η times a factor, and the inputs of the theorems."""
     quantizer = make_quantizer(QUANTIZER, DIM)
     assert isinstance(quantizer, Quantizer)
     inputs = theory_inputs(
@@ -40,7 +40,7 @@ def _option_cell(option: str, most: int) -> Row:
     problem, network = ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0)
     method, inputs = _method(option)
     random = np.random.default_rng(0)
-    x, z = (FAR * random.normal(size=(NODES, DIM)) for _ in range(2))
+    x, z = (START_SCALE * random.normal(size=(NODES, DIM)) for _ in range(2))
     trace = simulate(
         problem, network, method, iterations=most, until=TARGET, record_every=1, start=Start(x=x, z=z - z.mean(0))
     )
@@ -63,7 +63,7 @@ def _option_cell(option: str, most: int) -> Row:
 
 
 def _floor_cell(factor: float, iterations: int, seeds: int) -> Row:
-    """Start at the solution, and see how far option C's noise drives the iterates away."""
+    """Start at the solution, and measure how far option C's noise drives the iterates away."""
     problem, network = ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0)
     method, inputs = _method("C", factor)
     solution = jnp.broadcast_to(jnp.asarray(problem.solution), (NODES, DIM))
@@ -82,7 +82,7 @@ def _floor_cell(factor: float, iterations: int, seeds: int) -> Row:
 
 
 def table_two(results: Results) -> tuple[list[Row], list[Row]]:
-    """Return a row for each option with its curve, and option C's floors."""
+    """Return a row per option with its curve, and option C's floors."""
     most, seeds = (20_000, 1) if results.quick else (MOST_ITERATIONS, 3)
     shared = {"nodes": NODES, "dim": DIM, "condition": CONDITION, "quantizer": QUANTIZER}
     rows = []

@@ -1,4 +1,4 @@
-"""Measured against proven rates of Algorithm 1, while κ, ρ and ω vary over a decade or more each."""
+"""Measured and proven rates of Algorithm 1, while κ, ρ and ω each vary over a decade or more."""
 
 import math
 from dataclasses import replace
@@ -21,15 +21,15 @@ from lessbits.theory.theorems import StepSizes, TheoryInputs, lyapunov_coefficie
 
 NODES = 8
 TARGET = 1e-9  # squared error at which a run ends; it starts at about 1
-STRAIGHT = 1e-2  # the slope is fitted from where the error is this many times the first one
+FIT_BELOW = 1e-2  # the slope is fitted where the error is below this factor times the first one
 MOST_ITERATIONS = 3_000_000
 WEAK = (1.0, 0.3, 0.1, 0.03, 0.01)
-TOLERANCE = 0.15  # by which a fitted exponent may pass the bound's
+TOLERANCE = 0.15  # by which a fitted exponent may exceed that of the bound
 BOUND = "ω + κ(ρ + ωρ_∞)"
 
 
 class Case(NamedTuple):
-    """One run: the quantizer is rand-`kept`, a `weak` ring has two links of that many times the weight of others."""
+    """One run. The quantizer is rand-`kept`; two links of the ring have `weak` times the weight of the others."""
 
     problem: str
     option: str
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 def cases(quick: bool, dim: int) -> list[Case]:
-    """All runs, sweep after sweep; where κ, ρ or ω does not vary it is 10, 6.8 and 1 (consensus: κ = 1)."""
+    """Return all runs, sweep after sweep. What does not vary is κ = 10 (consensus: 1), ρ = 6.8 and ω = 1."""
     chosen = []
     for problem, options in (("ridge", "BD" if quick else "ABD"), ("consensus", "A" if quick else "AB")):
         for option in options:
@@ -63,9 +63,9 @@ def cases(quick: bool, dim: int) -> list[Case]:
 
 
 def weak_ring(nodes: int, factor: float) -> Network:
-    """Return a ring with Metropolis weights, but for two opposite links that have `factor` times theirs.
+    """Return a ring with Metropolis weights, except for two opposite links with `factor` times that weight.
 
-    ρ grows as 1/factor while the number of links stays, so that runs share one compiled program.
+    ρ grows as 1/factor while the number of links stays the same, so that runs share one compiled program.
     """
     edges = [(node, (node + 1) % nodes) for node in range(nodes)]
     weights = [(factor if node in (nodes // 2 - 1, nodes - 1) else 1.0) / 3 for node in range(nodes)]
@@ -74,7 +74,7 @@ def weak_ring(nodes: int, factor: float) -> Network:
 
 @cache
 def ridge(nodes: int, dim: int, condition: float) -> Problem:
-    """Return a least-squares problem whose κ is found from its data: known ones are part of a compiled program."""
+    """Return a least-squares problem that computes κ from its data; a known κ would be part of the compiled program."""
     return replace(LeastSquares.random(nodes, dim, condition=condition), condition=None)
 
 
@@ -84,7 +84,7 @@ def _consensus(nodes: int, dim: int) -> Problem:
 
 
 def measure(case: Case, dim: int) -> Row:
-    """Run Algorithm 1 at theory's step sizes, and compare how fast it converges with what is proven."""
+    """Run Algorithm 1 at theory's step sizes, and compare its rate with the proven one."""
     problem = _consensus(case.nodes, dim) if case.problem == "consensus" else ridge(case.nodes, dim, case.condition)
     network = weak_ring(case.nodes, case.weak) if case.graph == "ring" else make_network(case.graph, case.nodes)
     quantizer = make_quantizer(f"rand-{case.kept}", dim)
@@ -98,17 +98,17 @@ def measure(case: Case, dim: int) -> Row:
     every = int(np.clip(0.05 / proven, 1, 50))
     trace = simulate(problem, network, method, iterations=most, until=TARGET, record_every=every, measures={"psi": psi})
     iteration, error, value = trace["iteration"], trace["error"], trace["psi"]
-    straight = error < STRAIGHT * error[0]
-    slope = -float(np.polyfit(iteration[straight], np.log(error[straight]), 1)[0]) if straight.sum() > 2 else math.nan
-    falls = float(np.log(value[0] / value[-1]) / iteration[-1])
+    fitted = error < FIT_BELOW * error[0]
+    slope = -float(np.polyfit(iteration[fitted], np.log(error[fitted]), 1)[0]) if fitted.sum() > 2 else math.nan
+    lyapunov_rate = float(np.log(value[0] / value[-1]) / iteration[-1])
     return {
         **_described(case, inputs, sizes),
         "iterations": int(iteration[-1]),
         "converged": trace.converged,
         "rate_theory": proven,
-        "rate_lyapunov": falls,
+        "rate_lyapunov": lyapunov_rate,
         "rate_error": slope,
-        "ratio_lyapunov": falls / proven,
+        "ratio_lyapunov": lyapunov_rate / proven,
         "ratio_error": slope / proven,
     }
 
@@ -137,7 +137,7 @@ def exponent(values: Any, results: Any) -> float:
 
 
 def fitted_exponents(rows: list[Row]) -> list[Row]:
-    """Fit, for each sweep, how iterations (an e-fold of the error) grow: measured, proven, and in the paper's order."""
+    """Fit how the iterations per e-fold of the error grow in each sweep: measured, proven, and by the paper's order."""
     fits = []
     for key in dict.fromkeys((row["problem"], row["option"], row["varied"], row["family"]) for row in rows):
         problem, option, varied, family = key
@@ -160,13 +160,13 @@ def fitted_exponents(rows: list[Row]) -> list[Row]:
 
 
 def slopes(results: Results) -> tuple[list[Row], list[Row]]:
-    """Run all sweeps; return the runs and the fitted exponents."""
+    """Run all sweeps, and return the runs and the fitted exponents."""
     dim = 16 if results.quick else 32
     rows = []
     for case in cases(results.quick, dim):
-        known = case._replace(varied="", family="")  # sweeps share their base case
-        key = " ".join(str(part) for part in ("rates slope", *known, dim) if part != "")
-        found = results.cell(key, {**known._asdict(), "dim": dim, "target": TARGET}, partial(measure, known, dim))
+        shared = case._replace(varied="", family="")  # sweeps share their base case
+        key = " ".join(str(part) for part in ("rates slope", *shared, dim) if part != "")
+        found = results.cell(key, {**shared._asdict(), "dim": dim, "target": TARGET}, partial(measure, shared, dim))
         rows.append({**found, "varied": case.varied, "family": case.family})
     fits = fitted_exponents(rows)
     results.table("slopes", rows)

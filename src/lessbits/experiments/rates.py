@@ -9,7 +9,7 @@ from lessbits.report.rate_plots import plot_growth, plot_methods, plot_options, 
 
 
 def rates(results: Results) -> None:
-    """Run everything (or what an earlier run left), and write data, plots and summary."""
+    """Run everything that no earlier run has finished, and write data, plots and summary."""
     runs, exponents = slopes(results)
     results.figure("slopes", plot_slopes(runs))
     methods, growth, method_exponents = table_one(results)

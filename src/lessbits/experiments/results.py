@@ -1,4 +1,4 @@
-"""Where a reproduction keeps what it found: data, plots and a summary in one folder, and cells that a rerun skips."""
+"""The results of a reproduction: data, plots and a summary in one folder, and cached cells that a rerun skips."""
 
 import csv
 import hashlib
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Results:
-    """One experiment's folder. What agrees with the paper and what does not is collected on the way."""
+    """The folder of one experiment, and the statements that agree or disagree with the paper."""
 
     folder: Path
     name: str
@@ -32,7 +32,7 @@ class Results:
     progress: bool = True
     agrees: list[str] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # what the paper says nothing about
+    notes: list[str] = field(default_factory=list)  # findings beyond the paper
     missing: list[str] = field(default_factory=list)  # what could not be run
     files: list[str] = field(default_factory=list)
 
@@ -41,15 +41,15 @@ class Results:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def say(self, text: str) -> None:
-        """Tell the user what is going on."""
+        """Log progress for the user."""
         if self.progress:
             logger.info(text, extra={"speaker": self.name})
 
     def cell(self, key: str, inputs: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-        """Return what an earlier run found for the same inputs, or compute it and keep it.
+        """Return the cached result for these inputs, or compute and cache it.
 
-        Inputs are what the result depends on; if they or the precision change, the cell is computed again. Experiments
-        whose folders lie side by side share their cells.
+        The inputs are everything that the result depends on. If they or the precision change, the cell is computed
+        again. Experiments in neighbouring folders share their cells.
         """
         path, digest = self._place(key, inputs)
         kept = self.kept(key, inputs)
@@ -62,7 +62,7 @@ class Results:
         return result
 
     def kept(self, key: str, inputs: Mapping[str, Any]) -> Any:
-        """Return what an earlier run found for the same inputs, None if there is nothing."""
+        """Return the cached result for these inputs; None if there is none."""
         path, digest = self._place(key, inputs)
         if not path.is_file():
             return None
@@ -70,20 +70,20 @@ class Results:
             kept = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:  # damaged
             return None
-        whole = isinstance(kept, dict) and {"inputs", "result"} <= kept.keys()
-        return kept["result"] if whole and kept["inputs"] == digest else None
+        valid = isinstance(kept, dict) and {"inputs", "result"} <= kept.keys()
+        return kept["result"] if valid and kept["inputs"] == digest else None
 
     def _place(self, key: str, inputs: Mapping[str, Any]) -> tuple[Path, str]:
-        everything = {**inputs, "precision": str(jnp.result_type(float))}
-        digest = hashlib.sha256(json.dumps(everything, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        all_inputs = {**inputs, "precision": str(jnp.result_type(float))}
+        digest = hashlib.sha256(json.dumps(all_inputs, sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.folder.parent / "cells" / f"{re.sub(r'[^A-Za-z0-9.]+', '-', key).strip('-')}.json", digest
 
     def claim(self, holds: bool, text: str) -> None:
-        """Note a statement about the paper's claim, by whether the numbers bear it out."""
+        """Record a statement about a claim of the paper, and whether the numbers support it."""
         (self.agrees if holds else self.differs).append(text)
 
     def findings(self) -> dict[str, list[str]]:
-        """Return what was found, by heading."""
+        """Return the recorded statements by heading."""
         found = {
             "Holds in this small form" if self.quick else "Agrees with the paper": self.agrees,
             "Does not hold in this small form" if self.quick else "Does not agree": self.differs,
@@ -93,7 +93,7 @@ class Results:
         return {heading: lines for heading, lines in found.items() if lines}
 
     def table(self, stem: str, rows: list[Row]) -> None:
-        """Write rows as CSV and JSON, if there are any."""
+        """Write the rows as CSV and JSON, if there are any."""
         if not rows:
             return
         columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -112,13 +112,13 @@ class Results:
         import matplotlib.pyplot as plt
 
         figure.savefig(self.folder / f"{stem}.png", dpi=120)
-        figure.set_layout_engine("none")  # what goes where was found for the first file, and takes as long as drawing
-        figure.savefig(self.folder / f"{stem}.svg", metadata={"Date": None})  # the same data give the same file
+        figure.set_layout_engine("none")  # the layout is computed already, and takes as long as drawing
+        figure.savefig(self.folder / f"{stem}.svg", metadata={"Date": None})  # equal data give equal files
         plt.close(figure)
         self.files += [f"{stem}.png", f"{stem}.svg"]
 
     def summary(self, title: str, text: str) -> Path:
-        """Write summary.md: what was run, what agrees with the paper, what does not, and the given text."""
+        """Write summary.md: the command, what agrees with the paper, what does not, and the given text."""
         command = f"lessbits reproduce {self.name}" + (" --quick" if self.quick else "")
         parts = [f"# {title}", f"Made by `{command}` (lessbits {__version__})."]
         if self.quick:
@@ -134,7 +134,7 @@ class Results:
 
 
 def markdown_table(rows: Iterable[Row], columns: Mapping[str, str] | None = None) -> str:
-    """Write rows as a Markdown table; `columns` names those to show and their headings."""
+    """Return rows as a Markdown table; `columns` maps the columns to show to their headings."""
     rows = list(rows)
     if not rows:
         return "There is nothing to show."

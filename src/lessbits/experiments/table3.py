@@ -30,7 +30,7 @@ COLUMNS = {
 
 
 def table3(results: Results) -> None:
-    """Tune θ in every cell, and hold it against the paper's."""
+    """Tune θ in every cell, and compare it with the paper's."""
     rows = consensus_cells(results)
     results.table("table3", rows)
     if results.quick:
@@ -49,7 +49,7 @@ def table3(results: Results) -> None:
 
 
 def fig1(results: Results) -> None:
-    """Draw the iterations over the compression: flat on the star, rising on the ring."""
+    """Plot iterations against compression: flat on the star, rising on the ring."""
     rows = consensus_cells(results)
     results.table("fig1", rows)
     results.figure("fig1", plot_figure_1(rows))
@@ -70,7 +70,7 @@ def fig1(results: Results) -> None:
 
 
 def consensus_cells(results: Results) -> list[Row]:
-    """Tune every cell of Table 3, or in quick form some smaller ones."""
+    """Tune every cell of Table 3, or in quick form some cells of a smaller problem."""
     nodes, dim = (QUICK_NODES, QUICK_DIM) if results.quick else (NODES, DIM)
     rows: list[Row] = []
     for network, cells in TABLE_3.items():
@@ -101,7 +101,7 @@ def consensus_cells(results: Results) -> list[Row]:
 
 
 def tune_cell(nodes: int, dim: int, network: str, name: str, guess: float) -> dict[str, Any]:
-    """Find the θ that needs the fewest iterations; start where the last quantizer's best was."""
+    """Find the θ that needs the fewest iterations, starting from the previous quantizer's best."""
     quantizer = make_quantizer(name, dim)
     assert isinstance(quantizer, Quantizer)
     middle = round(guess * PER_DECADE)
@@ -126,7 +126,7 @@ def tune_cell(nodes: int, dim: int, network: str, name: str, guess: float) -> di
         "reached": best.reached,
         "iterations": round(best.mean("iterations")),
         "bits_per_link": best.mean("bits_per_link"),
-        "near": tried,  # iterations at the best values of θ
+        "near": tried,  # iterations by θ, for the values that reached the target
     }
 
 

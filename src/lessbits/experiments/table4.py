@@ -1,4 +1,4 @@
-"""Figure 2 and Table 4: Algorithm 1 against Choco-Gossip and QDGD on average consensus."""
+"""Figure 2 and Table 4: Algorithm 1 compared with Choco-Gossip and QDGD on average consensus."""
 
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ QUICK_NODES, QUICK_DIM = 20, 50
 BUDGET = 10_000  # iterations, for methods that never reach the target
 NAMES = {"primal-dual": "Algorithm 1", "choco": "Choco", "qdgd": "QDGD"}
 
-# What the paper tuned, and, below, what a free hand finds: the grids are in values a decade.
+# Grids of what the paper tuned, and below, of what free tuning varies: low, high, values per decade.
 PAPER_GRIDS: dict[str, dict[str, tuple[float, float, int]]] = {
     "primal-dual": {"theta": (0.2, 2.0, 10)},
     "choco": {"gamma": (0.1, 1.0, 10)},  # their theory has γ at most 1
@@ -33,7 +33,7 @@ FREE_GRIDS: dict[str, dict[str, tuple[float, float, int]]] = {
 
 
 def sizes_of(problem: Consensus, network: Any, method: str, quantizer: str, **sizes: float) -> Method:
-    """Make a method as the paper ran it: η = 1 for Algorithm 1, gossip without gradients for Choco, no decay."""
+    """Make a method as in the paper: η = 1 for Algorithm 1, gossip without gradients for Choco, no decay."""
     fixed = {"primal-dual": {"eta": 1.0}, "choco": {"eta": 0.0, "decay": 0.0}, "qdgd": {"decay": 0.0}}[method]
     if method == "primal-dual" and "theta" not in sizes:
         sizes["theta"] = 1.0
@@ -42,7 +42,7 @@ def sizes_of(problem: Consensus, network: Any, method: str, quantizer: str, **si
 
 
 def table4(results: Results) -> None:
-    """Tune what the paper tuned, on its kind of grid, and hold it against Table 4."""
+    """Tune what the paper tuned, on its kind of grid, and compare with Table 4."""
     rows = []
     for (network, method, quantizer), paper in TABLE_4.items():
         found = tuned_cell(results, network, method, quantizer, PAPER_GRIDS[method], grow=method != "choco")
@@ -52,8 +52,8 @@ def table4(results: Results) -> None:
                 "network": network,
                 "method": NAMES[method],
                 "quantizer": quantizer,
-                "tuned": _words(found["sizes"]),
-                "paper": _words(paper),
+                "tuned": _sizes_in_words(found["sizes"]),
+                "paper": _sizes_in_words(paper),
                 "agrees": None if results.quick else nearest,
                 **{name: found[name] for name in ("ended", "iterations", "value", "bits_per_link")},
                 "notes": "; ".join(found["notes"]),
@@ -96,7 +96,7 @@ def table4(results: Results) -> None:
 
 
 def fig2(results: Results) -> None:
-    """Run all methods at the paper's parameters, and say what free tuning changes."""
+    """Run all methods at the paper's parameters, and report what free tuning changes."""
     rows: list[Row] = []
     curve_rows: list[Row] = []
     for network in ("ring", "star"):
@@ -115,7 +115,7 @@ def fig2(results: Results) -> None:
                     "network": network,
                     "method": NAMES[method],
                     "quantizer": quantizer,
-                    "parameters": _words(paper) + " (the paper's)",
+                    "parameters": _sizes_in_words(paper) + " (the paper's)",
                     **curve["end"],
                 }
             )
@@ -127,7 +127,7 @@ def fig2(results: Results) -> None:
                         "network": network,
                         "method": NAMES[method],
                         "quantizer": quantizer,
-                        "parameters": _words(found["sizes"]) + " (tuned freely)",
+                        "parameters": _sizes_in_words(found["sizes"]) + " (tuned freely)",
                         **{name: found[name] for name in ("reached", "iterations", "error", "bits_per_link")},
                     }
                 )
@@ -172,7 +172,7 @@ def _claims(results: Results, rows: list[Row]) -> None:
     results.claim(
         fewest["method"] == "Algorithm 1" and fewest["quantizer"] != "exact",
         f"star: {fewest['method']} with {fewest['quantizer']} needs the fewest bits to {TARGET:g}, "
-        f"{fewest['bits_per_link'] / 1000:.0f} kbit a link.",
+        f"{fewest['bits_per_link'] / 1000:.0f} kbit per link.",
     )
     ring = {
         name: min((row("ring", name, quantizer) for quantizer in ("dit-5", "dit-2")), key=_bits)
@@ -180,7 +180,7 @@ def _claims(results: Results, rows: list[Row]) -> None:
     }
     results.claim(
         _bits(ring["Choco"]) < _bits(ring["Algorithm 1"]),
-        f"ring: in bits Choco is ahead: {_bits(ring['Choco']) / 1000:.0f} kbit a link, Algorithm 1 "
+        f"ring: in bits Choco is ahead: {_bits(ring['Choco']) / 1000:.0f} kbit per link, Algorithm 1 "
         f"{_bits(ring['Algorithm 1']) / 1000:.0f}, each with its better quantizer.",
     )
     for network in ("ring", "star"):
@@ -215,7 +215,7 @@ def tuned_cell(
     grow: bool = True,
     **fixed: float,
 ) -> dict[str, Any]:
-    """Tune a method's parameters on grids (low, high, values a decade), to the target or to the budget's end."""
+    """Tune a method's parameters on grids (low, high, values per decade), up to the target or the end of the budget."""
     searched = " and ".join([*grids, *(f"{name} {size:g}" for name, size in fixed.items())])
     return results.cell(
         f"table 4, {_nodes(results)} nodes, {network}, {method}, {quantizer}, {searched}",
@@ -270,7 +270,7 @@ def _dim(results: Results) -> int:
     return QUICK_DIM if results.quick else DIM
 
 
-def _words(sizes: dict[str, float]) -> str:
+def _sizes_in_words(sizes: dict[str, float]) -> str:
     from lessbits.report.text import step_sizes_in_words
 
     return step_sizes_in_words(sizes)

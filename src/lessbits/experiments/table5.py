@@ -24,10 +24,10 @@ from lessbits.tuning.stepsizes import make_method
 
 NODES, FEATURES = 16, 300
 EPOCHS = {"full batch": 200, "batch size 1": 300}
-LONGER = {"full batch": 5, "batch size 1": 1}  # times the epochs, for the plot over bits
+LONGER = {"full batch": 5, "batch size 1": 1}  # factor on the epochs, for the plot against bits
 ENTRANTS = {"full batch": FULL_BATCH, "batch size 1": STOCHASTIC}
-PAR = 2.5  # a factor that still counts as equal
-# In quick form: fewer epochs, one value where the full form searches ten, and only the paper's methods.
+PAR = 2.5  # results within this factor count as equal
+# The quick form has fewer epochs, fewer values per grid, and only the paper's methods.
 QUICK_EPOCHS = {"full batch": 30, "batch size 1": 2}
 
 
@@ -37,32 +37,32 @@ class Case:
     def __init__(self, results: Results, data: str, gradients: str) -> None:
         self.results, self.data, self.gradients = results, data, gradients
         self.epochs = (QUICK_EPOCHS if results.quick else EPOCHS)[gradients]
-        everyone = ENTRANTS[gradients]
-        self.entrants = [one for one in everyone if one.in_paper] if results.quick else list(everyone)
+        all_entrants = ENTRANTS[gradients]
+        self.entrants = [one for one in all_entrants if one.in_paper] if results.quick else list(all_entrants)
         self._problem: Logistic | None = None
 
     @property
     def problem(self) -> Logistic:
-        """The data, dealt to the nodes; raises `MissingDataError` with what to do if they are not here."""
+        """The data, split between the nodes; raises `MissingDataError` with instructions if they are not found."""
         if self._problem is None:
             self.take(load_samples(self.data, FEATURES))
         assert self._problem is not None
         return self._problem
 
     def take(self, samples: Samples) -> None:
-        """Deal samples to the nodes, sorted by label."""
+        """Split the samples between the nodes, sorted by label."""
         parts = split_samples(samples, NODES, "sorted")
         self._problem = Logistic.from_samples(samples, parts, samples.binary_labels(), None)
 
     @property
     def borrows(self) -> bool:
-        """w8a at batch size one takes 930 000 iterations a run, and starts from the parameters of w1a."""
+        """Whether parameters of w1a are the starting point: w8a at batch size one takes 930 000 iterations per run."""
         return (self.data, self.gradients) == ("w8a", "batch size 1")
 
     def tuned(self, entrant: Entrant) -> dict[str, Any]:
         """Return the best step sizes after the epochs, and the data set that they were tuned on.
 
-        What `borrows` is tuned on a GPU, around the best of w1a, or else takes the parameters of w1a.
+        If `borrows`, tune around the best parameters of w1a on a GPU; otherwise use those of w1a.
         """
         key = f"table 5, {self.epochs} epochs, {self.data}, {self.gradients}, {entrant.label}"
         inputs = {
@@ -117,11 +117,11 @@ class Case:
 
     @property
     def longer(self) -> int:
-        """How many times the epochs the runs go on, for the plot over bits."""
+        """The factor on the epochs, for the plot against bits."""
         return 1 if self.results.quick else LONGER[self.gradients]
 
     def curve(self, entrant: Entrant, sizes: dict[str, float]) -> dict[str, Any]:
-        """Run a tuned method for the epochs, and longer for the plot over bits."""
+        """Return the curve of a tuned method over the epochs, and longer for the plot against bits."""
         longer = self.longer
         return self.results.cell(
             f"figure 3, {self.epochs} epochs, {self.data}, {self.gradients}, {entrant.label}",
@@ -145,17 +145,17 @@ class Case:
 
 
 def cases(results: Results, sets: tuple[str, ...]) -> list[Case]:
-    """Return the cases whose data are here, and tell how to get the others."""
+    """Return the cases whose data are available, and record how to get the others."""
     found: list[Case] = []
     for data in sets:
-        of_data = [Case(results, data, gradients) for gradients in EPOCHS]
+        new_cases = [Case(results, data, gradients) for gradients in EPOCHS]
         try:
             samples = load_samples(data, FEATURES)
         except MissingDataError as error:
             text = f"{data}: the data are missing: {error}"
             results.missing.append(text)
             continue
-        for case in of_data:
+        for case in new_cases:
             case.take(samples)
             if case.borrows and not any(one.data == "w1a" for one in found):
                 results.missing.append(f"{data}, {case.gradients}: its parameters come from w1a, which is missing")
@@ -165,7 +165,7 @@ def cases(results: Results, sets: tuple[str, ...]) -> list[Case]:
 
 
 def table5(results: Results) -> None:
-    """Tune, and print what was found beside the paper's Table 5."""
+    """Tune all methods, and write the results next to the paper's Table 5."""
     rows: list[Row] = []
     for case in cases(results, ("w1a",) if results.quick else ("w1a", "w8a")):
         for entrant in case.entrants:
@@ -205,7 +205,7 @@ def table5(results: Results) -> None:
 
 
 def fig3(results: Results) -> None:
-    """Draw suboptimality over epochs and over bits, and rank the methods after the epochs."""
+    """Plot suboptimality against epochs and against bits, and rank the methods after the epochs."""
     rows: list[Row] = []
     curve_rows: list[Row] = []
     for case in cases(results, ("w1a",) if results.quick else ("w1a", "w8a")):
@@ -252,7 +252,7 @@ def fig3(results: Results) -> None:
 
 
 def _claims(results: Results, case: Case, rows: list[Row]) -> None:
-    """Hold our options against the paper's other methods, by f(x̄) - f* and by the mean of ‖x_i - x*‖²."""
+    """Compare our options with the paper's other methods, by f(x̄) - f* and by the mean of ‖x_i - x*‖²."""
     where = f"{case.data}, {case.gradients}, {case.epochs} epochs"
     metrics = {"suboptimality": "f(x̄) - f*", "error": "mean of ‖x_i - x*‖²"}
     values = {

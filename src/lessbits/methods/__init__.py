@@ -1,6 +1,6 @@
-"""Algorithm 1, sums over a tree, their competitors, and how nodes talk.
+"""Methods: Algorithm 1, sums over a tree, and competing methods; and the messages that nodes exchange.
 
-Classes are imported when first used, so that the names of methods can be had without loading JAX.
+Classes are imported on first use, so that the names of methods are available without loading JAX.
 """
 
 from importlib import import_module

@@ -8,8 +8,8 @@
     a_i⁺ = g_i + 2τ/(2-τ) (x_i⁺ - x_i)                             with τ = 1 - β
 
 With exact messages this is APAPC of Kovalev, Salim and Richtárik, "Optimal and practical algorithms for smooth and
-strongly convex decentralized optimization" (2020), whose η is our η/(1-ημ): it needs √(κρ) + ρ iterations where
-Algorithm 1 needs κ + ρκ, and no dual gradients, which SSDA needs. Messages are compressed as in the paper. Without
+strongly convex decentralized optimization" (2020), whose η is our η/(1-ημ). It needs √(κρ) + ρ iterations where
+Algorithm 1 needs κ + ρκ. Unlike SSDA it needs no dual gradients. Messages are compressed as in the paper. Without
 momentum (β = 0) it is LEAD. With options C and D the gradient at g is stochastic.
 """
 
@@ -36,7 +36,7 @@ NOISE = 4.0  # practical: θ is divided by 1 + NOISE·ω
 
 
 class AcceleratedState(NamedTuple):
-    """Iterate x, the point a that runs ahead, dual variable z, memory, and option D's anchor."""
+    """Iterate x, extrapolated point a, dual variable z, memory, and option D's anchor."""
 
     x: jax.Array
     ahead: jax.Array
@@ -47,14 +47,24 @@ class AcceleratedState(NamedTuple):
 
 @pytree
 class Accelerated(Method):
-    """Accelerated in κ, with compressed differences: gossip for ill-conditioned losses."""
+    """Gossip for ill-conditioned losses: accelerated in κ, with compressed differences.
+
+    Attributes:
+        theta: Step size θ of the dual variable.
+        eta: Step size η of the gradient.
+        alpha: Step size α of the memory.
+        momentum: Momentum β, below 1.
+        quantizer: The unbiased compressor Q of messages.
+        convexity: The strong convexity μ of the losses.
+        gradients: The gradients to take: option and batch size.
+    """
 
     theta: float
     eta: float
     alpha: float
-    momentum: float  # β
+    momentum: float
     quantizer: Quantizer
-    convexity: float  # μ
+    convexity: float
     gradients: Gradients = static(default=Gradients())
 
     name = "accelerated"
@@ -69,9 +79,10 @@ class Accelerated(Method):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """Those of APAPC's Theorem 1, or practical ones, with gradient steps four times as long.
+        """Return the step sizes of APAPC's Theorem 1, or practical ones with gradient steps four times as long.
 
-        Nothing is proven of momentum with noise that grows with what is sent: there theory's are LEAD's, without.
+        Nothing is proven about momentum with compression noise. In that case the proven step sizes are those of LEAD,
+        without momentum.
         """
         if request.problem.convexity <= 0:
             raise InputError(f"{cls.name} needs strongly convex losses, but μ = 0 here: add regularization above 0")
@@ -94,64 +105,64 @@ class Accelerated(Method):
 
     @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
-        """μ."""
+        """Return the strong convexity μ."""
         return {"convexity": request.problem.convexity}
 
     @property
     def exchange(self) -> Messages:
-        """One compressed difference."""
+        """The messages: one compressed difference to all neighbours."""
         return one_for_all(self.quantizer, self.alpha)
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """The quantizer."""
+        """The quantizer of the one message per iteration."""
         return (self.quantizer,)
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Biased quantizers are outside its theory, and momentum must die out."""
+        """Raise InputError for biased quantizers, which its theory does not cover, and for momentum of 1 or more."""
         super().check(problem, network)
         self.check_unbiased(self.quantizer)
         if self.momentum >= 1:
             raise InputError(f"momentum is {self.momentum:g}, but it must be below 1")
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> AcceleratedState:
-        """Any x⁰ and h⁰, and a z⁰ that sums to zero; a⁰ = x⁰."""
+        """Return the first state: any x⁰ and h⁰, a z⁰ that sums to zero, and a⁰ = x⁰."""
         x = start_at(problem, local.nodes, start)
         z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
         return AcceleratedState(x, x, z, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
 
     @property
     def pull(self) -> Any:
-        """2τ/(2-τ)."""
+        """The factor 2τ/(2-τ) in the update of a."""
         tau = 1 - self.momentum
         return 2 * tau / (2 - tau)
 
     def send(
         self, step: Step, state: AcceleratedState, problem: Problem, local: LocalNetwork
     ) -> tuple[AcceleratedState, Outbox, jax.Array]:
-        """Take the gradient at g, and tell the neighbours about y."""
+        """Take the gradient at g, and send the compressed y."""
         x, z = state.x, state.z
         point = x + self.momentum * (state.ahead - x)
         gradient, anchor, work = self.gradients.take(step, point, state.anchor, problem, local)
         y = x - self.eta * (gradient + self.convexity * (x - point) - z)
         outbox = self.exchange.send(step, y, state.memory, local)
-        # `receive` adds what x⁺ brings.
+        # `receive` adds the term of x⁺.
         return state._replace(x=y, ahead=point - self.pull * x, anchor=anchor), outbox, work
 
     def receive(
         self, step: Step, state: AcceleratedState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
     ) -> AcceleratedState:
-        """The dual step; x⁺ = y + η(z⁺ - z), and a⁺."""
+        """Take the dual step, and compute x⁺ = y + η(z⁺ - z) and a⁺."""
         disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
         x = state.x - self.eta * self.theta * disagreement
         z = state.z - self.theta * disagreement
         return state._replace(x=x, ahead=state.ahead + self.pull * x, z=z, memory=memory)
 
     def suspect(self, problem: Problem) -> str:
-        """The dual step: longer gradient steps need more momentum, and are chosen with it."""
+        """Return θ. Longer gradient steps need more momentum, and are chosen together with it."""
         return "theta"
 
     @classmethod
     def may_send_fewest_bits(cls, problem: Problem) -> bool:
-        """Acceleration pays where the problem is ill-conditioned."""
+        """Return whether the problem is ill-conditioned, so that acceleration helps."""
         return ill_conditioned(problem) and problem.convexity > 0

@@ -1,7 +1,7 @@
-"""The seam between methods and engines, and the one base class of all methods.
+"""The interface between methods and engines, and the base class of all methods.
 
 A method never sees a communicator. It has three functions, over arrays with one row per node: `init`, `send` and
-`receive`. What it says of itself (name, step sizes, what it can be combined with) is declared in its own file.
+`receive`. Each method declares its name, its step sizes and what it can be combined with in its own file.
 """
 
 from abc import ABC, abstractmethod
@@ -30,21 +30,27 @@ State = Any  # a NamedTuple of arrays with one row per node; `x` is the iterate 
 
 @pytree
 class Message:
-    """Payloads that leave together: one per link, or one per node that goes to every neighbour.
+    """Payloads that are sent together: one per link, or one per node that goes to every neighbour.
 
-    In an inbox there is always one per link: what came along its reverse, to be read with `take`. It is sent on the
-    links that are `active`; then `awaited` tells on which links one comes back, so that nothing need be sent to say
-    that nothing is. A random compressor draws from `message_draws`, so that the other end can draw the same.
+    In an inbox there is one payload per link: the one received along the reverse link. Read it with `take`. A random
+    compressor draws from `message_draws`, so that the receiver can draw the same numbers.
+
+    Attributes:
+        payload: The payloads, stacked by row.
+        per_link: Whether a row belongs to a link. Otherwise it belongs to a node.
+        active: The links on which the message is sent; None for all.
+        awaited: The links on which a message comes back; None for all. Receivers know it, so silence costs no bits.
+        source: In an inbox, the row received along each link; None if rows are links already.
     """
 
     payload: Payload
     per_link: bool = static()
-    active: jax.Array | None = None  # [links here]
-    awaited: jax.Array | None = None  # [links here]
-    source: jax.Array | None = None  # in an inbox, the row that came along each link; None: rows are links already
+    active: jax.Array | None = None  # [links of this process]
+    awaited: jax.Array | None = None  # [links of this process]
+    source: jax.Array | None = None
 
     def take(self, links: Any) -> Payload:
-        """Return what travels along the given links, from where it stands: no copy for all links is made before."""
+        """Return the payloads of the given links, without first making a copy for all links."""
         return take_rows(self.payload, links if self.source is None else self.source[links])
 
 
@@ -52,7 +58,13 @@ Outbox = tuple[Message, ...]
 
 
 class Start(NamedTuple):
-    """Where a run starts, rows for all nodes of the network; what is None is zero, and x the problem's own start."""
+    """Where a run starts. Each array has one row per node of the whole network.
+
+    Attributes:
+        x: The first iterates; by default the problem's own start.
+        z: The first dual variables, which must sum to zero; by default zero.
+        h: The first memories; by default zero.
+    """
 
     x: Any = None
     z: Any = None
@@ -60,23 +72,24 @@ class Start(NamedTuple):
 
 
 class Method(ABC):
-    """A frozen dataclass whose step sizes are leaves: they can be traced, swept and changed without recompiling.
+    """Base class of all methods.
 
-    Gossip methods mix with M = I - W, where W is the network's Laplacian: M is symmetric with rows that sum to one, and
-    Mv = v - Wv, where Wv is the disagreement that messages give.
+    A method is a frozen dataclass made by `pytree`. Its step sizes are leaves of the pytree: they can be traced, swept
+    and changed without recompiling. Gossip methods mix with M = I - W, where W is the network's Laplacian. M is
+    symmetric and its rows sum to one. Mv = v - Wv, where Wv is the disagreement computed from the messages.
     """
 
-    # What a method says of itself. Everything above the engines reads these, and knows no method by name.
+    # Declarations. All packages above the engines read these, and refer to no method by name.
     name: ClassVar[str]
     step_sizes: ClassVar[tuple[StepSize, ...]]
-    options: ClassVar[tuple[str, ...]] = ("B", "C", "D")  # the gradients it takes, see `Gradients`
+    options: ClassVar[tuple[str, ...]] = ("B", "C", "D")  # the gradients it can take, see `Gradients`
     compresses: ClassVar[bool] = False  # whether it takes a quantizer
-    default_quantizer: ClassVar[str] = "dit-4"  # where it does, and none is named
+    default_quantizer: ClassVar[str] = "dit-4"  # if it does and none is named
     message_kinds: ClassVar[tuple[str, ...]] = ()  # kinds of messages to choose from, the default first
     correctable: ClassVar[bool] = False  # whether it has a corrected form
     mixes: ClassVar[bool] = True  # whether it needs M to be a contraction
-    guarded: ClassVar[bool] = False  # whether it notices too large steps itself, so that none need be tried first
-    predictable: ClassVar[bool] = False  # whether theory and the mean-square analysis are about it
+    guarded: ClassVar[bool] = False  # whether it detects steps that are too large, so that no trial run is needed
+    predictable: ClassVar[bool] = False  # whether theory and the mean-square analysis cover it
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
 
     # Derived from `step_sizes`.
@@ -84,7 +97,7 @@ class Method(ABC):
 
     @property
     def gradients(self) -> Gradients:
-        """Which gradients it takes: full ones, unless a field says otherwise."""
+        """The gradients that the method takes: full ones, unless a field overrides this."""
         return Gradients()
 
     def __init_subclass__(cls, **named: Any) -> None:
@@ -94,26 +107,26 @@ class Method(ABC):
             cls.step_size_names = tuple(size.name for size in cls.step_sizes)
 
     def __repr__(self) -> str:
-        """Show what is sent, and the step sizes."""
+        """Show the compressors, the choices and the step sizes."""
         if traced(self):
             return f"{type(self).__name__}(traced)"
-        words = [*dict.fromkeys(compressor.name for compressor in self.compressors), *self.choices()]
+        shown_choices = [*dict.fromkeys(compressor.name for compressor in self.compressors), *self.choices()]
         sizes = [f"{name}={short(getattr(self, name))}" for name in self.step_size_names]
-        return f"{type(self).__name__}({', '.join(words + sizes)})"
+        return f"{type(self).__name__}({', '.join(shown_choices + sizes)})"
 
-    # What engines call.
+    # Called by engines.
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """What makes each message of an outbox, in order: one vector as it is, unless the method says otherwise."""
+        """The compressor of each message of an outbox, in order; by default one uncompressed vector."""
         return (Exact(),)
 
     def prepare(self, problem: Problem) -> Problem:
-        """Return the problem with whatever this method wants computed once."""
+        """Return the problem, with what this method needs precomputed."""
         return problem
 
     def for_nodes(self, nodes: np.ndarray) -> "Method":
-        """Return the method as the process that holds these nodes runs it."""
+        """Return the method for the process that holds these nodes."""
         return self
 
     @abstractmethod
@@ -122,36 +135,36 @@ class Method(ABC):
 
     @abstractmethod
     def send(self, step: Step, state: State, problem: Problem, local: LocalNetwork) -> tuple[State, Outbox, jax.Array]:
-        """Work locally, then quantize: return the state, the messages, and the sample gradients taken at each node."""
+        """Compute locally and quantize; return the state, the messages, and the sample gradients taken per node."""
 
     @abstractmethod
     def receive(self, step: Step, state: State, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> State:
-        """Use what was sent and what came back along the reverse links."""
+        """Update the state from the messages sent and the messages received along the reverse links."""
 
     def passes(self, problem: Problem) -> float:
-        """Return the share of all samples that an iteration looks at, about."""
+        """Return the approximate share of all samples that one iteration uses."""
         return self.gradients.passes(problem)
 
     @property
     def round_length(self) -> int:
-        """Iterations of a whole round, where only whole rounds make sense."""
+        """The number of iterations in a round, for methods that must run whole rounds."""
         return 1
 
-    # How a method is made.
+    # Construction.
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """Return a value for each step size: what its reference proves, or larger ones that are practical."""
+        """Return a value for each step size: those of the publication, or larger, practical ones."""
         raise InputError(f"{cls.name} suggests no step sizes: give {', '.join(cls.step_size_names)}")
 
     @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
-        """Return what else the method must know of the problem and the network, by field."""
+        """Return the other fields that depend on the problem and the network, by name."""
         return {}
 
     @classmethod
     def configure(cls, request: MethodRequest) -> Self:
-        """Make the method for a problem and a network; step sizes that are not given are suggested."""
+        """Make the method for a problem and a network. Step sizes that are not given come from `suggest`."""
         cls.check_gradients(request.problem, request.gradients)
         for name, size in request.given.items():
             cls.check_step_size(name, size)
@@ -167,15 +180,15 @@ class Method(ABC):
 
     @classmethod
     def undecided(cls, request: MethodRequest) -> set[str]:
-        """Return the step sizes that were left to be chosen, and are worth trying first."""
+        """Return the step sizes that were not given and that a trial run should check."""
         return {size.name for size in cls.step_sizes if not size.derived} - request.given.keys()
 
-    # What a method refuses, each with a sentence.
+    # Validation. Each refusal is one sentence.
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Refuse step sizes that are no numbers, gradients that do not fit, and weights that do not mix."""
+        """Raise InputError for invalid step sizes, gradients that do not fit, and weights that do not mix."""
         self.check_gradients(problem, self.gradients)
-        # Below 1 the weighted degrees alone show λ_max < 2, and no eigenvalue need be found.
+        # Weighted degrees below 1 imply λ_max < 2, and no eigenvalue has to be computed.
         if self.mixes and network.weighted_degree.max() >= 1 and network.lambda_max >= 2 - 1e-9:
             raise InputError(
                 f"{self.name} mixes with I - W, which needs λ_max(W) below 2, but {network.weighting} weights make it "
@@ -185,7 +198,7 @@ class Method(ABC):
 
     @classmethod
     def check_gradients(cls, problem: Problem, gradients: Gradients) -> None:
-        """Refuse options that the method does not have, and batches that do not fit."""
+        """Raise InputError for options that the method does not have, and for batches that do not fit."""
         if gradients.option not in cls.options:
             raise InputError(
                 f"option {gradients.option} was asked of {cls.name}, which has only {', '.join(cls.options)}"
@@ -193,18 +206,18 @@ class Method(ABC):
         gradients.check(problem)
 
     def check_step_sizes(self, names: Iterable[str] | None = None) -> None:
-        """Every step size must be a finite number above zero; some may be zero."""
+        """Raise InputError unless every step size is a finite number above zero; some may be zero."""
         for name in self.step_size_names if names is None else names:
             self.check_step_size(name, float(getattr(self, name)))
 
     @classmethod
     def step_size(cls, name: str) -> StepSize:
-        """Return what the method says of a step size."""
+        """Return the declaration of a step size."""
         return next(size for size in cls.step_sizes if size.name == name)
 
     @classmethod
     def check_step_size(cls, name: str, size: Any) -> None:
-        """Refuse what cannot be this step size."""
+        """Raise InputError if `size` is not a valid value of this step size."""
         from_zero = cls.step_size(name).from_zero
         if not isinstance(size, Real):
             raise InputError(f"{name} is {size!r}, but it must be a number above 0")
@@ -213,32 +226,32 @@ class Method(ABC):
             raise InputError(f"{name} is {size:g}, but it must be a finite number {least} 0")
 
     def check_unbiased(self, compressor: Compressor) -> None:
-        """Refuse biased compressors."""
+        """Raise InputError for biased compressors."""
         if not isinstance(compressor, Quantizer):
             raise InputError(f"{self.name} was given {compressor.name}, which is biased: choose one such as dit-4")
 
-    # What reports and searches ask.
+    # Used by reports and searches.
 
     def choices(self) -> list[str]:
-        """Return in words what else makes this method what it is."""
-        takes = any(entry.name == "gradients" for entry in fields(self))  # type: ignore[arg-type]
-        return [f"option {self.gradients.option}"] if takes else []
+        """Return the other choices of this method, in words."""
+        has_gradients = any(entry.name == "gradients" for entry in fields(self))  # type: ignore[arg-type]
+        return [f"option {self.gradients.option}"] if has_gradients else []
 
     def suspect(self, problem: Problem) -> str:
         """Return the name of the step size to lower first when a run diverges.
 
-        Gradient descent alone diverges above η = 2/L; below that it is the first step size named.
+        Gradient descent alone diverges above η = 2/L. Below that, it is the first step size declared.
         """
         too_large = "eta" in self.step_size_names and self.gradients.too_large(float(getattr(self, "eta", 0)), problem)
         return "eta" if too_large else self.step_size_names[0]
 
     def proven_rate(self, problem: Problem, network: Network) -> float | None:
-        """Return by what share the theorems shrink the Lyapunov function per iteration; None where they are silent."""
+        """Return the share by which the Lyapunov function provably shrinks per iteration; None if nothing is proven."""
         return None
 
     @classmethod
     def may_send_fewest_bits(cls, problem: Problem) -> bool:
-        """Tell whether a search for the fewest bits should try this method unasked."""
+        """Return whether a search for the fewest bits should try this method by default."""
         return False
 
     @classmethod

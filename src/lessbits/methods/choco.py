@@ -1,13 +1,13 @@
-"""Choco-SGD and Choco-Gossip: gossip on public copies x̂ that all neighbours know, moved by compressed differences.
+"""Choco-SGD and Choco-Gossip: gossip on public copies x̂, which all neighbours know, moved by compressed differences.
 
     x_i' = x_i - η_k ∇f_i(x_i)                     η_k = η / (1 + decay·k);  Choco-Gossip: η = 0
     x̂_i⁺ = x̂_i + α Q(x_i' - x̂_i)                  what is sent
     x_i⁺ = x_i' - γ Σ_j w_ij (x̂_i⁺ - x̂_j⁺)
 
 Koloskova, Stich and Jaggi, "Decentralized stochastic optimization and gossip algorithms with compressed communication"
-(2019). It takes biased contractions, such as top-k, with α = 1, and unbiased quantizers scaled by α = 1/(1+ω). With
-exact messages and γ = 1 it is D-SGD. As gossip it converges linearly to the average; on other losses it keeps D-SGD's
-bias, unless η decreases.
+(2019). It accepts biased contractions, such as top-k, with α = 1, and unbiased quantizers scaled by α = 1/(1+ω). With
+exact messages and γ = 1 it is D-SGD. As gossip it converges linearly to the average. On other losses it has the bias of
+D-SGD, unless η decreases.
 """
 
 from typing import Any, NamedTuple
@@ -38,7 +38,16 @@ class ChocoState(NamedTuple):
 
 @pytree
 class Choco(Method):
-    """The strongest compressed competitor in the paper; takes biased compressors too."""
+    """Choco: the strongest compressed competitor in the paper. It accepts biased compressors too.
+
+    Attributes:
+        gamma: Step size γ of gossip.
+        eta: Step size η of the gradient; 0 for Choco-Gossip.
+        alpha: Scale α of a compressed difference.
+        quantizer: The compressor Q of messages.
+        decay: Rate at which gradient steps shrink, as 1/(1 + decay·k).
+        gradients: The gradients to take: option and batch size.
+    """
 
     gamma: float
     eta: float
@@ -59,9 +68,9 @@ class Choco(Method):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """γ of their Theorem 2 (practical: δ, the share that the compressor keeps), and η = 1/L, or 0 on consensus.
+        """Return γ of their Theorem 2 (practical: δ, the share that the compressor keeps), and η = 1/L (consensus: 0).
 
-        η is not made to decrease: give `decay`, about ημ/10, to get rid of the bias.
+        η does not decrease by default. Give `decay`, about ημ/10, to remove the bias.
         """
         kept, alpha = 1.0, 1.0
         if isinstance(request.quantizer, Contraction):
@@ -80,47 +89,47 @@ class Choco(Method):
 
     @property
     def exchange(self) -> Messages:
-        """The same vector to all neighbours."""
+        """The messages: the same vector to all neighbours."""
         return one_for_all(self.quantizer, self.alpha)
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """One compressed difference."""
+        """The quantizer of the one message per iteration."""
         return (self.quantizer,)
 
     def check(self, problem: Problem, network: Network) -> None:
-        """A scale has no meaning for exact messages."""
+        """Raise InputError for a scale of exact messages, which have none."""
         super().check(problem, network)
         if self.quantizer.lossless and self.alpha != 1:
             raise InputError(f"alpha is {self.alpha:g}, but exact messages need no scale: leave it out")
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> ChocoState:
-        """Any x⁰ and x̂⁰ = h⁰."""
+        """Return the first state: any x⁰, and x̂⁰ = h⁰."""
         x = start_at(problem, local.nodes, start)
         return ChocoState(x, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
 
     def send(
         self, step: Step, state: ChocoState, problem: Problem, local: LocalNetwork
     ) -> tuple[ChocoState, Outbox, jax.Array]:
-        """Step along the gradient, and compress the difference to the public copy."""
+        """Take a gradient step, and compress the difference to the public copy."""
         gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
         x = state.x - decayed(self.eta, self.decay, step.iteration) * gradient
         work = jnp.where(self.eta > 0, work, 0)  # gossip alone needs no gradient
         return state._replace(x=x, anchor=anchor), self.exchange.send(step, x, state.memory, local), work
 
     def receive(self, step: Step, state: ChocoState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> ChocoState:
-        """Gossip on the new public copies."""
+        """Take a gossip step on the new public copies."""
         disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
         if not self.quantizer.lossless:
             disagreement = memory.g  # of x̂⁺, which moved by α times what was sent
         return state._replace(x=state.x - self.gamma * disagreement, memory=memory)
 
     def suspect(self, problem: Problem) -> str:
-        """The gradient step, or else the gossip step."""
+        """Return η if it is above 2/L, else γ."""
         return "eta" if self.gradients.too_large(float(self.eta), problem) else "gamma"
 
     @classmethod
     def quantizers_to_try(cls, dim: int) -> list[str]:
-        """Biased ones too."""
+        """Return the quantizers to try, biased ones too."""
         biased = ["grid:1", "grid:2", "grid:5", f"top-{max(1, dim // 20)}", f"top-{max(1, dim // 5)}"]
         return super().quantizers_to_try(dim) + biased

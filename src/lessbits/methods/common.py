@@ -13,25 +13,25 @@ ILL_CONDITIONED = 50  # a condition number
 
 
 def ill_conditioned(problem: Problem) -> bool:
-    """Tell whether practical step sizes may be far off, and acceleration pay."""
+    """Return whether practical step sizes may be far off, and acceleration helps."""
     return problem.smoothness > ILL_CONDITIONED * problem.convexity
 
 
 def start_at(problem: Problem, nodes: jax.Array, start: Start) -> jax.Array:
-    """Return x⁰: what was given, or the problem's own start."""
+    """Return x⁰: the given start, or the problem's own."""
     return problem.start() if start.x is None else jnp.asarray(start.x, jnp.result_type(float))[nodes]
 
 
 def start_dual(x: jax.Array, nodes: jax.Array, start: Start) -> jax.Array:
-    """Return z⁰: what was given, or zero."""
+    """Return z⁰: the given start, or zero."""
     return jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[nodes]
 
 
 def decayed(step_size: Any, decay: Any, iteration: jax.Array, power: float = 1.0) -> jax.Array:
-    """Return the step size of an iteration k, s/(1 + decay·k)^power."""
+    """Return the step size of iteration k, s/(1 + decay·k)^power."""
     return step_size / (1 + decay * iteration.astype(jnp.result_type(float))) ** power
 
 
 def spectral_gap(network: Network) -> float:
-    """1 - σ, with σ the second largest modulus of an eigenvalue of M = I - W."""
+    """Return 1 - σ, where σ is the second largest modulus of the eigenvalues of M = I - W."""
     return 1 - max(abs(1 - network.lambda_min), abs(1 - network.lambda_max))

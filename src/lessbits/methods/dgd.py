@@ -1,13 +1,13 @@
-"""Decentralized gradient descent, and D-SGD: step along the own gradient, then average with the neighbours.
+"""Decentralized gradient descent, and D-SGD: each node takes a gradient step, then averages with its neighbours.
 
     x_i⁺ = Σ_j m_ij (x_j - η_k ∇f_j(x_j)),    M = I - W,    η_k = η / (1 + decay·k)
 
 Nedić and Ozdaglar, "Distributed subgradient methods for multi-agent optimization" (2009); with stochastic gradients
-(option C) it is D-SGD as in Koloskova et al., "A unified theory of decentralized SGD" (2020), whose order, step first
-and average then, is taken here: it allows η up to 2/L on every network, and is what Choco compresses.
+(option C) it is D-SGD as in Koloskova et al., "A unified theory of decentralized SGD" (2020). As there, nodes first
+take the step, then average. This order allows η up to 2/L on every network, and is the one that Choco compresses.
 
-With a fixed η it stops at a bias, the solution of (M⁻¹ - I)x + η∇F(x) = 0, of size O(η); with `decay` it converges, but
-sublinearly.
+With a fixed η it converges to the solution of (M⁻¹ - I)x + η∇F(x) = 0, which has a bias of size O(η). With `decay` it
+converges to the solution, but sublinearly.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,13 @@ class DgdState(NamedTuple):
 
 @pytree
 class Dgd(Method):
-    """Simple, and biased: a sound start, and the parent of Choco."""
+    """Decentralized gradient descent: simple, but biased at a fixed step size. Choco is its compressed form.
+
+    Attributes:
+        eta: Step size η of the gradient.
+        decay: Rate at which steps shrink, as 1/(1 + decay·k).
+        gradients: The gradients to take: option and batch size.
+    """
 
     eta: float
     decay: float = 0.0
@@ -47,18 +53,18 @@ class Dgd(Method):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """η = 1/L, not decreasing."""
+        """Return η = 1/L, without decay."""
         return {"eta": 1 / request.smoothness, "decay": 0.0}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> DgdState:
-        """Any x⁰."""
+        """Return the first state, at any x⁰."""
         x = start_at(problem, local.nodes, start)
         return DgdState(x, self.gradients.init(problem, x))
 
     def send(
         self, step: Step, state: DgdState, problem: Problem, local: LocalNetwork
     ) -> tuple[DgdState, Outbox, jax.Array]:
-        """Step along the gradient."""
+        """Take a gradient step, and send the result."""
         gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
         x = state.x - decayed(self.eta, self.decay, step.iteration) * gradient
         return DgdState(x, anchor), share(x), work

@@ -1,12 +1,12 @@
-"""DIANA: a parameter server that receives compressed gradient differences; here the hub of a star is the server.
+"""DIANA: a parameter server receives compressed gradient differences; here the hub of a star is the server.
 
     each worker i    q_i = Q(∇f_i(x) - h_i),   h_i⁺ = h_i + αq_i               up to the hub, compressed
     the hub          ĝ = h + (1/n) Σ_i q_i,    h⁺ = h + α(1/n) Σ_i q_i
-                     x⁺ = x - ηĝ                                               down to all, as it is
+                     x⁺ = x - ηĝ                                               down to all, uncompressed
 
 Mishchenko, Gorbunov, Takáč and Richtárik, "Distributed learning with compressed gradient differences" (2019). The hub
-holds data too and is a worker itself; its own q_i is not sent. Up and down take an exchange each: in even iterations
-the leaves send, in odd ones the hub. The way down is not compressed, which is why the paper calls it centralized.
+holds data too and is a worker itself; its own q_i is not sent. Up and down take one exchange each: the leaves send in
+even iterations, the hub in odd ones. Messages down are not compressed, which is why the paper calls it centralized.
 """
 
 from typing import ClassVar, NamedTuple
@@ -29,7 +29,7 @@ from lessbits.quantizers.exact import Exact
 
 
 class DianaState(NamedTuple):
-    """Iterate; h_i, and at the hub h; the gradient that is on its way; and option D's anchor."""
+    """Iterate; memories h_i, and h at the hub; the gradient that `send` passes on; and option D's anchor."""
 
     x: jax.Array
     worker_memory: jax.Array
@@ -40,7 +40,14 @@ class DianaState(NamedTuple):
 
 @pytree
 class Diana(Method):
-    """Linear convergence with full gradients; with option C it stops at a floor."""
+    """DIANA: converges linearly with full gradients. With option C it stops at an error floor.
+
+    Attributes:
+        eta: Step size η of the gradient.
+        alpha: Step size α of the memory.
+        quantizer: The unbiased compressor Q of messages.
+        gradients: The gradients to take: option and batch size.
+    """
 
     eta: float
     alpha: float
@@ -55,22 +62,22 @@ class Diana(Method):
     options: ClassVar[tuple[str, ...]] = ("B", "C")
     compresses = True
     takes_turns = True  # up, then down
-    mixes = False  # a server adds, it does not mix
+    mixes = False  # a server adds, and does not mix
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """η = 1/(L(1 + 6ω/n)) (practical: 1/(L(1 + ω/n))) and α = 1/(1+ω)."""
+        """Return η = 1/(L(1 + 6ω/n)) (practical: 1/(L(1 + ω/n))) and α = 1/(1+ω)."""
         omega = request.omega
         noise = (1 if request.practical else 6) * omega / request.problem.nodes
         return {"eta": 1 / (request.smoothness * (1 + noise)), "alpha": 1 / (1 + omega)}
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """Quantized differences up, iterates down."""
+        """The quantizer of differences up, and exact iterates down."""
         return (self.quantizer, Exact())
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Only a star has a server."""
+        """Raise InputError unless the network is a star and the quantizer is unbiased."""
         super().check(problem, network)
         self.check_unbiased(self.quantizer)
         if network.nodes < 3 or network.edges != network.nodes - 1 or network.maximal_degree != network.nodes - 1:
@@ -80,17 +87,17 @@ class Diana(Method):
             )
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> DianaState:
-        """One x⁰ for all, that of the hub, or zero, which all know before the first iteration; h⁰ = 0."""
+        """Return the first state. All nodes start at the hub's x⁰, or at zero, and know it beforehand; h⁰ = 0."""
         other = jnp.zeros_like(local.nodes).at[local.owner].max(local.neighbor)  # a leaf's only neighbour
         hub = jnp.where(is_hub(local), local.nodes, other)
         x = jnp.zeros_like(problem.start()) if start.x is None else start_at(problem, hub, start)
-        nothing = jnp.zeros_like(x)
-        return DianaState(x, nothing, nothing, nothing, self.gradients.init(problem, x))
+        zeros = jnp.zeros_like(x)
+        return DianaState(x, zeros, zeros, zeros, self.gradients.init(problem, x))
 
     def send(
         self, step: Step, state: DianaState, problem: Problem, local: LocalNetwork
     ) -> tuple[DianaState, Outbox, jax.Array]:
-        """Even: the leaves send what their gradient adds to the memory. Odd: the hub sends x."""
+        """Send. Even iterations: the leaves send their gradients' differences to the memory. Odd: the hub sends x."""
         going_up = step.iteration % 2 == 0
 
         def take(state: DianaState) -> tuple[DianaState, jax.Array]:
@@ -102,14 +109,14 @@ class Diana(Method):
         draw = message_draws(step, local.nodes, per_link=False)
         payload = self.quantizer.quantize(difference, self.quantizer.measure(difference), draw)
         hub = is_hub(local)
-        # What comes back on a link of the hub is a leaf's, and the other way round.
+        # Links of the hub receive from leaves, and links of leaves from the hub.
         from_leaf = hub[local.owner]
         up = Message(payload, per_link=False, active=~from_leaf & going_up, awaited=from_leaf & going_up)
         down = Message(state.x, per_link=False, active=from_leaf & ~going_up, awaited=~from_leaf & ~going_up)
         return state, (up, down), work
 
     def receive(self, step: Step, state: DianaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> DianaState:
-        """Even: memories move, and the hub steps. Odd: the leaves take the hub's x."""
+        """Update. Even iterations: memories move, and the hub takes its step. Odd: the leaves copy the hub's x."""
         going_up, hub = step.iteration % 2 == 0, is_hub(local)[:, None]
         mine = self.quantizer.decode(outbox[0].payload)
         from_leaves, from_hub = inbox
@@ -126,15 +133,15 @@ class Diana(Method):
         )
 
     def passes(self, problem: Problem) -> float:
-        """A gradient every other iteration."""
+        """Return the share of samples per iteration: one gradient every other iteration."""
         return self.gradients.passes(problem) / 2
 
 
 def link_count(local: LocalNetwork) -> jax.Array:
-    """Number of links of each node."""
+    """Return the number of links of each node."""
     return jnp.zeros(local.nodes.shape[0], jnp.int32).at[local.owner].add(1)
 
 
 def is_hub(local: LocalNetwork) -> jax.Array:
-    """Whether a node of a star is its hub."""
+    """Return whether each node is the hub of the star."""
     return link_count(local) > 1

@@ -1,4 +1,4 @@
-"""EXTRA: decentralized gradient descent whose bias is summed up and taken back.
+"""EXTRA: decentralized gradient descent with a sum that corrects its bias.
 
     x⁺ = x - Wx - η∇F(x) + z
     z⁺ = z - ½Wx
@@ -24,7 +24,7 @@ from lessbits.problems.base import Problem
 
 
 class ExtraState(NamedTuple):
-    """Iterate, correction z, the gradient on the way from `send` to `receive`, and option D's anchor."""
+    """Iterate, correction z, the gradient that `send` passes to `receive`, and option D's anchor."""
 
     x: jax.Array
     z: jax.Array
@@ -34,7 +34,12 @@ class ExtraState(NamedTuple):
 
 @pytree
 class Extra(Method):
-    """Exact and linear; its η shrinks with 1 - λ_max/2, which is why NIDS was invented."""
+    """EXTRA: exact and linear. η must shrink with 1 - λ_max/2; NIDS does not have this limit.
+
+    Attributes:
+        eta: Step size η of the gradient.
+        gradients: The gradients to take: option and batch size.
+    """
 
     eta: float
     gradients: Gradients = static(default=Gradients())
@@ -44,11 +49,11 @@ class Extra(Method):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """η = (1 - λ_max/2)/L; it is stable up to twice that."""
+        """Return η = (1 - λ_max/2)/L. The method is stable up to twice that."""
         return {"eta": (1 - request.network.lambda_max / 2) / request.smoothness}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> ExtraState:
-        """Any x⁰, and a z⁰ that sums to zero."""
+        """Return the first state: any x⁰, and a z⁰ that sums to zero."""
         x = start_at(problem, local.nodes, start)
         z = jnp.zeros_like(x) if start.z is None else self.eta * jnp.asarray(start.z, x.dtype)[local.nodes]
         return ExtraState(x, z, jnp.zeros_like(x), self.gradients.init(problem, x))

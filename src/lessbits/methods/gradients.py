@@ -1,4 +1,4 @@
-"""What stands for ∇f_i(x_i) in a method: the whole gradient, that of a batch, or a variance-reduced one."""
+"""How a method takes ∇f_i(x_i): the full gradient, the gradient of a batch, or a variance-reduced one."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from lessbits.problems.base import Problem
 
 
 class Anchor(NamedTuple):
-    """Option D's w_i, and ∇f_i(w_i)."""
+    """Option D's anchor w_i, and its gradient ∇f_i(w_i)."""
 
     point: jax.Array
     gradient: jax.Array
@@ -25,20 +25,24 @@ class Anchor(NamedTuple):
 class Gradients:
     """How a method takes gradients, by the letters of the paper's Algorithm 1.
 
-        A (line 4)        none: dual gradients, which some methods take          all samples
+        A (line 4)        none: some methods take dual gradients instead         all samples
         B (line 5)        g_i = ∇f_i(x_i)                                       all samples
         C (lines 6-7)     g_i = ∇f_i(x_i, ξ_i)                                  a batch drawn with replacement
         D (lines 8-11)    g_i = ∇f_ij(x_i) - ∇f_ij(w_i) + ∇f_i(w_i),            finite sums (loopless SVRG)
                           w_i⁺ = x_i with probability b/m_i, else w_i
 
-    B is exact; C is cheap and leaves noise; D is cheap on average, and its noise dies out.
+    B is exact. C is cheap, and leaves noise. D is cheap on average, and its noise vanishes as the run converges.
+
+    Attributes:
+        option: One of the letters above.
+        batch_size: Samples in a batch per node, for options C and D.
     """
 
     option: str = "B"
     batch_size: int = 1
 
     def check(self, problem: Problem) -> None:
-        """Refuse a batch larger than any node's data."""
+        """Raise InputError for an unknown option, and for a batch larger than every node's data."""
         check_name("option", self.option, ("A", "B", "C", "D"))
         if self.batch_size < 1:
             raise InputError(f"batch_size is {self.batch_size}, but a batch has at least one sample")
@@ -51,13 +55,13 @@ class Gradients:
             )
 
     def init(self, problem: Problem, x: jax.Array) -> Anchor | None:
-        """Return w⁰ = x⁰ and its gradient for option D."""
+        """Return the anchor w⁰ = x⁰ and its gradient for option D, else None."""
         return Anchor(x, problem.gradient(x)) if self.option == "D" else None
 
     def take(
         self, step: Step, x: jax.Array, anchor: Anchor | None, problem: Problem, local: LocalNetwork
     ) -> tuple[jax.Array, Anchor | None, jax.Array]:
-        """Return the gradients at x, the new anchor, and the sample gradients taken at each node."""
+        """Return the gradients at x, the new anchor, and the number of sample gradients taken per node."""
         if self.option == "B":
             return problem.gradient(x), anchor, problem.counts
         if self.option == "C":
@@ -67,50 +71,50 @@ class Gradients:
         gradient = self.reduced(step, x, anchor, problem, local)
         anchor, refreshed = self._move_anchor(step, x, anchor, problem, local)
         # The first iteration pays for the anchor's first gradient.
-        whole = (refreshed | (step.iteration == 0)).astype(problem.counts.dtype)
-        return gradient, anchor, 2 * self.batch_size + problem.counts * whole
+        takes_full = (refreshed | (step.iteration == 0)).astype(problem.counts.dtype)
+        return gradient, anchor, 2 * self.batch_size + problem.counts * takes_full
 
     def reduced(self, step: Step, x: jax.Array, anchor: Anchor, problem: Problem, local: LocalNetwork) -> jax.Array:
-        """∇f_ij(x_i) - ∇f_ij(w_i) + ∇f_i(w_i) for a batch of samples j."""
+        """Return ∇f_ij(x_i) - ∇f_ij(w_i) + ∇f_i(w_i) for a batch of samples j."""
         samples = problem.draw_samples(draws(step, local.nodes, Purpose.SAMPLE), self.batch_size)
         return problem.sample_gradient(x, samples) - problem.sample_gradient(anchor.point, samples) + anchor.gradient
 
     def _move_anchor(
         self, step: Step, x: jax.Array, anchor: Anchor, problem: Problem, local: LocalNetwork
     ) -> tuple[Anchor, jax.Array]:
-        """Line 10, with a batch of b samples: w_i⁺ = x_i with probability b/m_i. Also return where the coin fell."""
+        """Set w_i⁺ = x_i with probability b/m_i (line 10, with a batch of b samples); return which anchors moved."""
         coin = draws(step, local.nodes, Purpose.COIN).uniform(1, x.dtype)[:, 0]
-        falls = coin * problem.counts.astype(coin.dtype) < self.batch_size
-        # Full gradients are taken of those nodes alone; the coins do not depend on step sizes, so a sweep shares them.
-        numbers = jnp.nonzero(falls, size=falls.shape[0], fill_value=0)[0]
-        total = falls.sum()
+        moves = coin * problem.counts.astype(coin.dtype) < self.batch_size
+        # Full gradients are taken only at these nodes. Coins do not depend on step sizes, so a sweep shares them.
+        moving_nodes = jnp.nonzero(moves, size=moves.shape[0], fill_value=0)[0]
+        total = moves.sum()
 
         def refresh_one(count: jax.Array, gradients: jax.Array) -> jax.Array:
-            row = numbers[count][None]
+            row = moving_nodes[count][None]
             return gradients.at[row].set(problem.restrict(row).gradient(x[row]))
 
         def refresh_few(gradients: jax.Array) -> jax.Array:
             return lax.fori_loop(0, total, refresh_one, gradients)
 
         def refresh_many(gradients: jax.Array) -> jax.Array:
-            return jnp.where(falls[:, None], problem.gradient(x), gradients)
+            return jnp.where(moves[:, None], problem.gradient(x), gradients)
 
-        gradients = lax.cond(2 * total > falls.shape[0], refresh_many, refresh_few, anchor.gradient)
-        return Anchor(jnp.where(falls[:, None], x, anchor.point), gradients), falls
+        gradients = lax.cond(2 * total > moves.shape[0], refresh_many, refresh_few, anchor.gradient)
+        return Anchor(jnp.where(moves[:, None], x, anchor.point), gradients), moves
 
     def passes(self, problem: Problem) -> float:
-        """Return the share of all samples looked at: C a batch a node; D two, and with probability b/m all."""
+        """Return the share of all samples used per iteration: C one batch per node; D two, and with chance b/m all."""
         batches = {"C": 1, "D": 3}.get(self.option)
         return 1.0 if batches is None else min(1.0, batches * self.batch_size * problem.nodes / problem.samples)
 
     def smoothness(self, problem: Problem) -> float:
-        """L of what is taken: of the local losses, or of batches of single samples."""
+        """Return the smoothness L of the local losses, or of batches for options C and D."""
         stochastic = self.option in ("C", "D")
         return problem.sample_smoothness(self.batch_size) if stochastic else problem.smoothness
 
     def too_large(self, eta: float, problem: Problem) -> bool:
-        """Whether gradient descent alone would diverge: η above 2/L, where L is known."""
+        """Return whether gradient descent alone would diverge: η above 2/L, if L is known."""
         try:
             return eta > 2 / self.smoothness(problem)
-        except InputError:  # not known of this problem
+        except InputError:  # L is not known for this problem
             return False

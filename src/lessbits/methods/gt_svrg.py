@@ -5,8 +5,8 @@
     x⁺ = Mx - ηy,    y⁺ = My + g⁺ - g
 
 Xin, Khan and Kar, "Variance-reduced decentralized stochastic optimization with accelerated convergence" (2020). The
-default inner loop is as long as a pass over the data, so that a full gradient costs as much as the loop's samples.
-Loopless, with a coin at each node in place of the loop, it is `gradient-tracking` with option D.
+default inner loop is as long as a pass over the data, so that a full gradient costs as much as the loop's samples. The
+loopless form, with a coin at each node in place of the loop, is `gradient-tracking` with option D.
 """
 
 from typing import Any
@@ -27,22 +27,28 @@ from lessbits.problems.base import Problem
 
 @pytree
 class GtSvrg(GradientTracking):
-    """Linear convergence with stochastic gradients; the paper's uncompressed rival of option D."""
+    """GT-SVRG: converges linearly with stochastic gradients; the paper's uncompressed competitor of option D.
 
-    inner: int = 1  # iterations between two full gradients
+    Attributes:
+        eta: Step size η of the gradient.
+        gradients: Always option D, with its batch size.
+        inner: Iterations between two full gradients.
+    """
+
+    inner: int = 1
 
     name = "gt-svrg"
     options = ("D",)
 
     @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
-        """The inner loop is a pass over the data."""
+        """Return the length of the inner loop: a pass over the data."""
         samples = float(np.mean(np.asarray(request.problem.counts)))
         return {"inner": max(1, round(samples / request.gradients.batch_size))}
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """A quarter of DIGing's, with L of single samples."""
+        """Return a quarter of DIGing's η, with L of single samples."""
         return {"eta": super().suggest(request)["eta"] / 4}
 
     def take(

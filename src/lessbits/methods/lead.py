@@ -6,11 +6,11 @@
     x_i⁺ = x_i - η(∇f_i(x_i) - z_i⁺)
 
 Liu, Li, Wang, Tang and Yan, "Linear convergent decentralized optimization with compression" (2020); their D is our -z,
-in the sign of the paper's Algorithm 1. The last line corrects the iterate with the *new* dual variable, which
-Algorithm 1 does not: on consensus at η = 1/L the two agree but for when x is looked at, elsewhere they differ, although
-the paper's footnote says otherwise. So LEAD is `primal_dual` with broadcast messages, `corrected`, and θ = γ/(2η); here
-are the parameters and step sizes of its authors. With exact messages and γ = 1 it is NIDS. Their first step is not
-mixed: our x⁰ is their x¹.
+in the sign of the paper's Algorithm 1. The last line corrects the iterate with the *new* dual variable. Algorithm 1
+does not: on consensus at η = 1/L the two agree except for the moment at which x is read. Elsewhere they differ,
+although the paper's footnote says otherwise. So LEAD is `primal_dual` with broadcast messages, `corrected`, and
+θ = γ/(2η). This class has the parameters and step sizes of its authors. With exact messages and γ = 1 it is NIDS. Their
+first step is not mixed: our x⁰ is their x¹.
 """
 
 import jax
@@ -31,7 +31,15 @@ from lessbits.theory.theorems import TheoryInputs, corrected_step_sizes
 
 @pytree
 class Lead(Method):
-    """Exact, linear and compressed: often the fewest bits."""
+    """LEAD: exact and linear with compressed messages. It often needs few bits.
+
+    Attributes:
+        gamma: Step size γ of gossip.
+        eta: Step size η of the gradient.
+        alpha: Step size α of the memory.
+        quantizer: The unbiased compressor Q of messages.
+        gradients: The gradients to take: option and batch size.
+    """
 
     gamma: float
     eta: float
@@ -50,7 +58,7 @@ class Lead(Method):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """Those of their Theorem 1, or practical ones."""
+        """Return the step sizes of their Theorem 1, or practical ones."""
         smoothness = request.smoothness
         omega = request.omega
         inputs = TheoryInputs(
@@ -78,7 +86,7 @@ class Lead(Method):
 
     @property
     def family(self) -> PrimalDual:
-        """The same method among its relatives."""
+        """The same method as a `PrimalDual`."""
         return PrimalDual(
             self.gamma / (2 * self.eta),
             self.eta,
@@ -92,30 +100,30 @@ class Lead(Method):
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """One compressed difference."""
+        """The quantizer of the one message per iteration."""
         return (self.quantizer,)
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Biased quantizers are outside its theory."""
+        """Raise InputError for biased quantizers, which its theory does not cover."""
         super().check(problem, network)
         self.check_unbiased(self.quantizer)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
-        """Any x⁰ and h⁰, and a z⁰ that sums to zero."""
+        """Return the first state: any x⁰ and h⁰, and a z⁰ that sums to zero."""
         return self.family.init(problem, local, start)
 
     def send(
         self, step: Step, state: PrimalDualState, problem: Problem, local: LocalNetwork
     ) -> tuple[PrimalDualState, Outbox, jax.Array]:
-        """Find y, and compress its difference to the memory."""
+        """Compute y, and compress its difference to the memory."""
         return self.family.send(step, state, problem, local)
 
     def receive(
         self, step: Step, state: PrimalDualState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
     ) -> PrimalDualState:
-        """The dual step; and x⁺ = y + η(z⁺ - z)."""
+        """Take the dual step, and compute x⁺ = y + η(z⁺ - z)."""
         return self.family.receive(step, state, outbox, inbox, local)
 
     def suspect(self, problem: Problem) -> str:
-        """The gradient step, or else the dual step."""
+        """Return η if it is above 2/L, else γ."""
         return "eta" if self.gradients.too_large(float(self.eta), problem) else "gamma"

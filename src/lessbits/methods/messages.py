@@ -1,9 +1,9 @@
-"""What nodes tell each other about their vectors v_i, so that each learns Σ_j w_ij (v_i - v_j).
+"""The messages that nodes exchange about their vectors v_i, from which each node computes Σ_j w_ij (v_i - v_j).
 
-Vectors are sent as quantized differences to a memory h_i that both ends know. As v and h approach the same point the
-differences vanish, and the quantization noise with them; that is the paper's idea. A node keeps
-g_i = Σ_j w_ij (h_i - h_j) next to h_i and updates both by decoded increments: it needs no copy of each h_j, and the sum
-of all g_i stays zero to rounding (a sum over neighbours kept instead would drift).
+A vector is sent as its quantized difference to a memory h_i that both ends know. As v and h approach the same point,
+the differences vanish, and so does the quantization noise. This is the paper's idea. A node keeps
+g_i = Σ_j w_ij (h_i - h_j) next to h_i and updates both by decoded increments. So it needs no copy of each h_j, and the
+sum of all g_i stays zero up to rounding (a stored sum over neighbours would drift).
 """
 
 from abc import ABC, abstractmethod
@@ -21,25 +21,27 @@ from lessbits.methods.base import Message, Outbox
 from lessbits.networks.local import LocalNetwork, Slot
 from lessbits.quantizers.base import Compressor
 
+Decode = Callable[[Any], jax.Array]
+
 
 class Memory(NamedTuple):
-    """h_i, and g_i = Σ_j w_ij (h_i - h_j)."""
+    """Memory h_i, and its disagreement g_i = Σ_j w_ij (h_i - h_j)."""
 
     h: jax.Array
     g: jax.Array
-    lost: "Memory | None"  # what rounding took from h and g, in float32
+    lost: "Memory | None"  # rounding errors of h and g, kept in float32 runs
 
     def difference(self, vectors: jax.Array) -> jax.Array:
-        """v_i - h_i."""
+        """Return v_i - h_i."""
         return vectors - self.h if self.lost is None else (vectors - self.h) - self.lost.h
 
 
 def start_memory(local: LocalNetwork, h: Any, like: jax.Array) -> Memory:
-    """Take h⁰, rows for all nodes of the network, or zero; neighbours know it by agreement, nothing is sent."""
-    nothing = Memory(jnp.zeros_like(like), jnp.zeros_like(like), None)
-    lost = nothing if like.dtype == jnp.float32 else None
+    """Return the memory at h⁰ (one row per node of the network; None for zero), which all neighbours know already."""
+    zeros = Memory(jnp.zeros_like(like), jnp.zeros_like(like), None)
+    lost = zeros if like.dtype == jnp.float32 else None
     if h is None:
-        return nothing._replace(lost=lost)
+        return zeros._replace(lost=lost)
     h = jnp.asarray(h, like.dtype)
     return Memory(h[local.nodes], local.disagreement(h), lost)
 
@@ -52,7 +54,7 @@ class Messages(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """Messages in an outbox."""
+        """The number of messages in an outbox."""
 
     @abstractmethod
     def init(self, local: LocalNetwork, h: Any, like: jax.Array) -> Any:
@@ -60,7 +62,7 @@ class Messages(ABC):
 
     @abstractmethod
     def send(self, step: Step, vectors: jax.Array, memory: Any, local: LocalNetwork) -> Outbox:
-        """Quantize."""
+        """Return the quantized messages."""
 
     @abstractmethod
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Any, local: LocalNetwork) -> tuple[jax.Array, Any]:
@@ -68,12 +70,22 @@ class Messages(ABC):
 
 
 def share(*vectors: jax.Array) -> Outbox:
-    """Send vectors as they are, each to every neighbour."""
+    """Return an outbox that sends vectors uncompressed, each to every neighbour.
+
+    Args:
+        *vectors: Arrays with one row per node.
+    """
     return tuple(Message(vector, per_link=False) for vector in vectors)
 
 
 def disagreements(outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> list[jax.Array]:
-    """Return Σ_j w_ij (v_i - v_j), which is Wv, of each vector that was shared."""
+    """Return the disagreement Wv, whose row i is Σ_j w_ij (v_i - v_j), of each vector sent with `share`.
+
+    Args:
+        outbox: The messages that were sent.
+        inbox: The messages that were received.
+        local: The part of the network that the process holds.
+    """
 
     def of(sent: Message, received: Message) -> jax.Array:
         return local.weighted_sum(lambda slot: slot.own(sent.payload) - received.take(slot.links))
@@ -83,14 +95,18 @@ def disagreements(outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> list[ja
 
 @pytree
 class ExactMessages(Messages):
-    """The vectors themselves, without a memory."""
+    """Uncompressed vectors, without a memory.
+
+    Attributes:
+        quantizer: The lossless compressor of the messages.
+    """
 
     quantizer: Compressor
 
     count = 1
 
     def init(self, local: LocalNetwork, h: Any, like: jax.Array) -> tuple[()]:
-        """Nothing to remember."""
+        """Return an empty memory."""
         return ()
 
     def send(self, step: Step, vectors: jax.Array, memory: tuple[()], local: LocalNetwork) -> Outbox:
@@ -100,15 +116,19 @@ class ExactMessages(Messages):
     def receive(
         self, outbox: Outbox, inbox: Outbox, memory: tuple[()], local: LocalNetwork
     ) -> tuple[jax.Array, tuple[()]]:
-        """Σ_j w_ij (v_i - v_j)."""
+        """Return Σ_j w_ij (v_i - v_j)."""
         return disagreements(outbox, inbox, local)[0], ()
 
 
 @pytree
 class IndependentMessages(Messages):
-    """The paper's: v_i - h_i quantized independently for each neighbour, and once more for the memory.
+    """The paper's messages: v_i - h_i is quantized independently for each neighbour, and once more for the memory.
 
-    The independence is what makes compression free on well-connected networks: the noise of many neighbours averages.
+    Independence makes compression free on well-connected networks: the noise of many neighbours averages out.
+
+    Attributes:
+        quantizer: The compressor of the messages.
+        alpha: Step size α of the memory.
     """
 
     quantizer: Compressor
@@ -117,7 +137,7 @@ class IndependentMessages(Messages):
     count = 2
 
     def init(self, local: LocalNetwork, h: Any, like: jax.Array) -> Memory:
-        """h⁰ and its disagreement."""
+        """Return h⁰ and its disagreement."""
         return start_memory(local, h, like)
 
     def send(self, step: Step, vectors: jax.Array, memory: Memory, local: LocalNetwork) -> Outbox:
@@ -131,7 +151,7 @@ class IndependentMessages(Messages):
         return Message(for_links, per_link=True), Message(for_memory, per_link=False)
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:
-        """Σ_j w_ij (Δ_ij - Δ_ji) with Δ_ij = q_ij + h_i, which is g_i + Σ_j w_ij (q_ij - q_ji)."""
+        """Return Σ_j w_ij (Δ_ij - Δ_ji) with Δ_ij = q_ij + h_i, which is g_i + Σ_j w_ij (q_ij - q_ji)."""
         (sent, for_memory), (received, from_memory) = outbox, inbox
         decode = self.quantizer.decode
         noisy = local.weighted_sum(lambda slot: decode(sent.take(slot.links)) - decode(received.take(slot.links)))
@@ -140,9 +160,13 @@ class IndependentMessages(Messages):
 
 @pytree
 class BroadcastMessages(Messages):
-    """One quantized difference a node, the same to all neighbours, for the dual step and the memory: half the bits.
+    """One quantized difference per node, sent to all neighbours and used for both dual step and memory: half the bits.
 
-    Neighbours then share a node's noise, so compression is not free on the star.
+    Neighbours share a node's noise, so compression is not free on the star.
+
+    Attributes:
+        quantizer: The compressor of the messages.
+        alpha: Step size α of the memory.
     """
 
     quantizer: Compressor
@@ -151,7 +175,7 @@ class BroadcastMessages(Messages):
     count = 1
 
     def init(self, local: LocalNetwork, h: Any, like: jax.Array) -> Memory:
-        """h⁰ and its disagreement."""
+        """Return h⁰ and its disagreement."""
         return start_memory(local, h, like)
 
     def send(self, step: Step, vectors: jax.Array, memory: Memory, local: LocalNetwork) -> Outbox:
@@ -165,7 +189,7 @@ class BroadcastMessages(Messages):
         return (Message(self.quantizer.quantize(difference, measure, draw), per_link=False),)
 
     def receive(self, outbox: Outbox, inbox: Outbox, memory: Memory, local: LocalNetwork) -> tuple[jax.Array, Memory]:
-        """g_i + Σ_j w_ij (q_i - q_j)."""
+        """Return g_i + Σ_j w_ij (q_i - q_j)."""
         (sent,), (received,) = outbox, inbox
         decode = self.quantizer.decode
         mine = decode(sent.payload)
@@ -177,19 +201,22 @@ class BroadcastMessages(Messages):
 
 
 class EdgeMemory(NamedTuple):
-    """h_ij of each outgoing link, and g_i = Σ_j w_ij (h_ij - h_ji)."""
+    """Memory h_ij of each outgoing link, and g_i = Σ_j w_ij (h_ij - h_ji), through which neighbours' memories enter."""
 
     h: PerLink
     g: jax.Array
-    lost: "EdgeMemory | None"  # what rounding took from h and g, in float32
+    lost: "EdgeMemory | None"  # rounding errors of h and g, kept in float32 runs
 
 
 @pytree
 class EdgeMessages(Messages):
-    """A memory for each link: v_i - h_ij quantized once, for the dual step and for the memory of that link.
+    """One memory per link: v_i - h_ij is quantized once, for both the dual step and the memory of that link.
 
-    As independent as the paper's messages, for half their bits: a link's noise is its own, and what was sent is never
-    sent again. A node holds the memories of its own links, and those of its neighbours as their part in g_i.
+    Each link has its own noise, as with the paper's messages, but nothing is sent twice: half the bits.
+
+    Attributes:
+        quantizer: The compressor of the messages.
+        alpha: Step size α of the memory.
     """
 
     quantizer: Compressor
@@ -198,7 +225,7 @@ class EdgeMessages(Messages):
     count = 1
 
     def init(self, local: LocalNetwork, h: Any, like: jax.Array) -> EdgeMemory:
-        """h⁰_ij = h⁰_i."""
+        """Return h⁰_ij = h⁰_i, and its disagreement."""
         start = start_memory(local, h, like)
         own = start.h[local.owner]
         lost = None if start.lost is None else EdgeMemory(jnp.zeros_like(own), start.lost.g, None)
@@ -215,7 +242,7 @@ class EdgeMessages(Messages):
     def receive(
         self, outbox: Outbox, inbox: Outbox, memory: EdgeMemory, local: LocalNetwork
     ) -> tuple[jax.Array, EdgeMemory]:
-        """g_i + Σ_j w_ij (q_ij - q_ji); the memories of a link move by α times what the dual step sees."""
+        """Return g_i + Σ_j w_ij (q_ij - q_ji). The memories of a link move by α times what the dual step uses."""
         (sent,), (received,) = outbox, inbox
         decode = self.quantizer.decode
         mine = separate(self.alpha * decode(sent.payload))
@@ -236,15 +263,14 @@ class EdgeMessages(Messages):
 
 
 def one_for_all(quantizer: Compressor, alpha: float) -> Messages:
-    """Return the messages of methods that send one vector to all neighbours."""
+    """Return the kind of messages for methods that send the same vector to all neighbours."""
     return ExactMessages(quantizer) if quantizer.lossless else BroadcastMessages(quantizer, alpha)
 
 
 def _disagreement(g: jax.Array, alpha: float, noisy: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return g + noisy and the new g, which moves by α times what the dual step sees: no second sum.
+    """Return g + noisy and the new g, which moves by α times what the dual step uses: no second sum is needed.
 
-    On a CPU the first comes from the second, so that the old g has one reader and its place is written over, without a
-    copy; a GPU does all in one loop anyway.
+    On a CPU the first is computed from the second. Then the old g has one reader, and is overwritten without a copy.
     """
     moved = g + alpha * noisy
     if not on_cpu():
@@ -253,18 +279,12 @@ def _disagreement(g: jax.Array, alpha: float, noisy: jax.Array) -> tuple[jax.Arr
 
 
 def _advance(
-    memory: Memory,
-    alpha: float,
-    decode: Callable[[Any], jax.Array],
-    sent: Message,
-    received: Message,
-    local: LocalNetwork,
+    memory: Memory, alpha: float, decode: Decode, sent: Message, received: Message, local: LocalNetwork
 ) -> Memory:
-    """h_i + α q_i, and g_i + Σ_j w_ij (α q_i - α q_j) (line 15).
+    """Return h_i + α q_i, and g_i + Σ_j w_ij (α q_i - α q_j) (line 15).
 
-    In float32 both are kept in twice the digits. The dual step adds g to z in each iteration, so an error of 1e-6 in
-    Σ g_i, or between g_i and Σ_j w_ij (h_i - h_j), which rounding leaves behind while the run converges, would pull the
-    nodes away from the solution for ever after.
+    In float32 both are kept with twice the digits. The dual step adds g to z in each iteration, so a rounding error of
+    1e-6 in Σ g_i, or between g_i and Σ_j w_ij (h_i - h_j), would keep pulling the nodes away from the solution.
     """
     mine = separate(alpha * decode(sent.payload))
 

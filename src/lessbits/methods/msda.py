@@ -1,6 +1,6 @@
 """MSDA: SSDA with several exchanges for each dual gradient, combined by a Chebyshev polynomial.
 
-    x_i = ∇f_i*(z_i)                                                   once in K exchanges
+    x_i = ∇f_i*(z_i)                                                   once per K exchanges
     v⁰ = x,   v¹ = c₂(v⁰ - c₃Wv⁰),   v^{k+1} = 2c₂(v^k - c₃Wv^k) - v^{k-1}      K exchanges
     y⁺ = z - θ(x - v^K/a_K),   a_K = T_K(c₂)
     z⁺ = y⁺ + β(y⁺ - y)
@@ -41,13 +41,22 @@ class MsdaState(NamedTuple):
 
 @pytree
 class Msda(DualBaseline):
-    """Accelerated; few dual gradients, more exchanges: for losses whose dual gradients are dear."""
+    """MSDA: accelerated, with few dual gradients and more exchanges. Use it if dual gradients are expensive.
+
+    Attributes:
+        theta: Step size θ of the dual variable.
+        momentum: Momentum β, below 1.
+        eigengap: The network's γ = λ_min⁺/λ_max.
+        lambda_max: The largest eigenvalue of the network's Laplacian.
+        rounds: The exchanges K per dual gradient.
+        gradients: Always option A: dual gradients.
+    """
 
     theta: float
     momentum: float
-    eigengap: float  # γ
+    eigengap: float
     lambda_max: float
-    rounds: int = static(default=1)  # K
+    rounds: int = static(default=1)
     gradients: Gradients = static(default=Gradients("A"))
 
     name = "msda"
@@ -58,20 +67,20 @@ class Msda(DualBaseline):
 
     @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
-        """K and the polynomial follow from the network."""
+        """Return K and the parameters of the polynomial, which follow from the network."""
         eigengap, rounds = _gossip(request.network)
         return {"eigengap": eigengap, "lambda_max": request.network.lambda_max, "rounds": rounds}
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """The proven ones: those of SSDA for the polynomial's eigenvalues, 1 ± 1/a_K."""
+        """Return the proven step sizes: those of SSDA for the polynomial's eigenvalues, 1 ± 1/a_K."""
         eigengap, rounds = _gossip(request.network)
         ripple = 1 / math.cosh(rounds * math.acosh((1 + eigengap) / (1 - eigengap)))
         root = math.sqrt(request.problem.condition_number * (1 + ripple) / (1 - ripple))
         return {"theta": request.problem.convexity / (1 + ripple), "momentum": (root - 1) / (root + 1)}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> MsdaState:
-        """z⁰ sums to zero; x⁰ is where the first search for a dual gradient starts."""
+        """Return the first state. z⁰ sums to zero; the search for the first dual gradient starts at x⁰."""
         x = start_at(problem, local.nodes, start)
         z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
         return MsdaState(x, z, z, x, x)
@@ -79,7 +88,7 @@ class Msda(DualBaseline):
     def send(
         self, step: Step, state: MsdaState, problem: Problem, local: LocalNetwork
     ) -> tuple[MsdaState, Outbox, jax.Array]:
-        """First exchange: take the dual gradient. All: send v^k."""
+        """Compute the dual gradient before the first exchange of a round; send v^k in each."""
 
         def take(state: MsdaState) -> tuple[MsdaState, jax.Array]:
             x = problem.dual_gradient(state.z, guess=state.x)
@@ -90,7 +99,7 @@ class Msda(DualBaseline):
         return state, share(state.newest), work
 
     def receive(self, step: Step, state: MsdaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> MsdaState:
-        """v^{k+1}; after the last exchange the accelerated dual step."""
+        """Compute v^{k+1}; after the last exchange of a round, take the accelerated dual step."""
         (disagreement,) = disagreements(outbox, inbox, local)
         c2, c3 = (1 + self.eigengap) / (1 - self.eigengap), 2 / ((1 + self.eigengap) * self.lambda_max)
         mixed = c2 * (state.newest - c3 * disagreement)
@@ -108,11 +117,11 @@ class Msda(DualBaseline):
         )
 
     def passes(self, problem: Problem) -> float:
-        """A dual gradient in K iterations."""
+        """Return the share of samples per iteration: one dual gradient per K iterations."""
         return 1 / self.rounds
 
 
 def _gossip(network: Network) -> tuple[float, int]:
-    """γ, kept away from 1 where the polynomial would divide by zero, and K."""
+    """Return γ, kept below 1, where the polynomial would divide by zero, and K."""
     eigengap = min(network.lambda_min / network.lambda_max, 1 - 1e-6)
     return eigengap, max(1, math.floor(1 / math.sqrt(eigengap)))

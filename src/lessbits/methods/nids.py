@@ -1,11 +1,11 @@
-"""NIDS: the neighbours' gradient differences are mixed too, so the step size need not know the network.
+"""NIDS: gradient differences are mixed too, so the step size does not depend on the network.
 
     v  = 2x - x⁻ - η(∇F(x) - ∇F(x⁻))
     x⁺ = v - ½Wv
 
-where x⁻ is the iterate before, and v⁰ = x⁰ - η∇F(x⁰). Li, Shi and Yan, "A decentralized proximal-gradient method with
-network independent step-sizes and separated convergence rates" (2019), where a first step x¹ = x⁰ - η∇F(x⁰) is not
-mixed: our x⁰ is their x¹. LEAD compresses it.
+where x⁻ is the previous iterate, and v⁰ = x⁰ - η∇F(x⁰). Li, Shi and Yan, "A decentralized proximal-gradient method with
+network independent step-sizes and separated convergence rates" (2019). Their first step x¹ = x⁰ - η∇F(x⁰) is not mixed:
+our x⁰ is their x¹. LEAD is the compressed form.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from lessbits.problems.base import Problem
 
 
 class NidsState(NamedTuple):
-    """Iterate (between `send` and `receive` v), x⁻ - η∇F(x⁻), and option D's anchor."""
+    """Iterate (v between `send` and `receive`), x⁻ - η∇F(x⁻), and option D's anchor."""
 
     x: jax.Array
     descended: jax.Array
@@ -32,7 +32,12 @@ class NidsState(NamedTuple):
 
 @pytree
 class Nids(Method):
-    """Exact and linear, with η up to 2/L on every network."""
+    """NIDS: exact and linear, with η up to 2/L on every network.
+
+    Attributes:
+        eta: Step size η of the gradient.
+        gradients: The gradients to take: option and batch size.
+    """
 
     eta: float
     gradients: Gradients = static(default=Gradients())
@@ -42,18 +47,18 @@ class Nids(Method):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """η = 1/L."""
+        """Return η = 1/L."""
         return {"eta": 1 / request.smoothness}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> NidsState:
-        """Any x⁰; x⁻ - η∇F(x⁻) = x⁰ makes v⁰ = x⁰ - η∇F(x⁰)."""
+        """Return the first state, at any x⁰. With x⁻ - η∇F(x⁻) = x⁰, v⁰ is x⁰ - η∇F(x⁰)."""
         x = start_at(problem, local.nodes, start)
         return NidsState(x, x, self.gradients.init(problem, x))
 
     def send(
         self, step: Step, state: NidsState, problem: Problem, local: LocalNetwork
     ) -> tuple[NidsState, Outbox, jax.Array]:
-        """Find v, and send it."""
+        """Compute v, and send it."""
         gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
         descended = state.x - self.eta * gradient
         v = state.x + (descended - state.descended)

@@ -1,4 +1,4 @@
-"""What theory and the mean-square analysis need to know of a request, and the step sizes that they predict."""
+"""The inputs of theory and of the mean-square analysis for a request, and the step sizes that they predict."""
 
 from dataclasses import replace
 
@@ -11,10 +11,10 @@ from lessbits.theory.mean_square import NOISE_MARGIN
 
 
 def theory_inputs(request: MethodRequest) -> TheoryInputs:
-    """Collect what the theorems depend on.
+    """Return the inputs of the theorems for a request.
 
-    Broadcast messages share their noise: in the proof's variance bound λ_max/2 then stands in place of max w_ij. With
-    edge messages it is half the largest weighted degree (docs/fewest-bits.md).
+    With broadcast messages, neighbours share their noise. In the proof's variance bound λ_max/2 then replaces max w_ij.
+    With edge messages, half the largest weighted degree replaces it (docs/fewest-bits.md).
     """
     problem, network, gradients = request.problem, request.network, request.gradients
     assert isinstance(request.quantizer, Quantizer)
@@ -33,12 +33,12 @@ def theory_inputs(request: MethodRequest) -> TheoryInputs:
 
 
 def predict_step_sizes(request: MethodRequest, refine: bool = True) -> Prediction:
-    """Return practical step sizes and their rate, for noise as Gaussian vectors have it and some to spare."""
+    """Return practical step sizes and their rate, for the noise of Gaussian vectors plus a margin."""
     option, problem = request.gradients.option, request.problem
     assert isinstance(request.quantizer, Quantizer)
     inputs = theory_inputs(replace(request, messages="independent"))
     typical = inputs._replace(omega=NOISE_MARGIN * request.quantizer.typical_omega(problem.dim))
-    if option != "A":  # whose dual gradients need every node's loss to be strongly convex
+    if option != "A":  # dual gradients need every node's loss to be strongly convex
         typical = typical._replace(convexity=problem.typical_convexity)
     messages = request.messages or "independent"
     return practical_step_sizes(option, typical, messages, request.corrected, request.given, refine)

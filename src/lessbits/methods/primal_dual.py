@@ -51,13 +51,22 @@ class PrimalDualState(NamedTuple):
 
 @pytree
 class PrimalDual(Method):
-    """The paper's method. With an exact quantizer it is the primal-dual gradient method: one vector a link, no memory.
+    """The paper's Algorithm 1. With an exact quantizer it is the primal-dual gradient method, without a memory.
 
-    Option A needs dual gradients, B one gradient an iteration, C and D stochastic ones; prefer D to C on finite sums,
-    as C stops at a floor. `messages="independent"` is the paper's, `"broadcast"` and `"edge"` send half the bits (see
-    messages.py). `corrected` moves the iterate along with the dual variable, as if the gradient step had known the new
-    one. On consensus η < 1/L makes the method heavy ball, corrected Nesterov's: faster on slow networks, and corrected
-    stable under far more noise (docs/fewest-bits.md).
+    Option A takes dual gradients, B one full gradient per iteration, C and D stochastic gradients. On finite sums
+    prefer D to C, because C stops at an error floor. The corrected form uses the new dual variable in the gradient
+    step. On consensus with η < 1/L the method is heavy ball, and its corrected form is Nesterov's method. Both are
+    faster on slow networks, and the corrected form is stable under far more noise (docs/fewest-bits.md).
+
+    Attributes:
+        theta: Step size θ of the dual variable.
+        eta: Step size η of the gradient.
+        alpha: Step size α of the memory.
+        quantizer: The unbiased compressor Q of messages.
+        option: "A", "B", "C" or "D".
+        messages: "independent" (the paper's), "broadcast" or "edge"; the last two send half the bits (messages.py).
+        batch_size: Samples in a batch per node, for options C and D.
+        corrected: Whether to use the corrected form.
     """
 
     theta: float
@@ -96,15 +105,15 @@ class PrimalDual(Method):
         corrected: bool = False,
         dim: int | None = None,
     ) -> "PrimalDual":
-        """Check everything; α is 1/(1+ω), which needs the dimension, unless given."""
+        """Make the method from checked arguments. By default α is 1/(1+ω), which needs the dimension `dim`."""
         if not isinstance(quantizer, Quantizer):
             raise _biased(quantizer)
         if alpha is None:
             if dim is None:
                 raise InputError("alpha is 1/(1+ω), which depends on the dimension: give alpha or dim")
             alpha = 1 / (1 + quantizer.omega(dim))
-        for step_size, given in (("theta", theta), ("eta", eta), ("alpha", alpha)):
-            check_positive(step_size, given)
+        for name, value in (("theta", theta), ("eta", eta), ("alpha", alpha)):
+            check_positive(name, value)
         if batch_size < 1:
             raise InputError(f"batch_size is {batch_size}, but a batch has at least one sample")
         check_name("option", option, OPTIONS)
@@ -113,9 +122,9 @@ class PrimalDual(Method):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """α = 1/(1+ω), and θ and η of the theorems, or those that are fastest on model problems.
+        """Return α = 1/(1+ω) with the theorems' θ and η, or the step sizes that are fastest on model problems.
 
-        For option C with a target error ε theory's are those of Corollary C, for option B corrected those of LEAD.
+        Proven step sizes of option C with a target error ε are those of Corollary C; of option B corrected, LEAD's.
         """
         option, given = request.gradients.option, dict(request.given)
         if option == "A":
@@ -127,14 +136,14 @@ class PrimalDual(Method):
         if request.practical:
             return {**predict_step_sizes(request).sizes._asdict(), **given}
         inputs = theory_inputs(request)
-        # LEAD's theorem is about full gradients. Option A has no step to correct; C and D keep what is proven without.
+        # LEAD's theorem covers full gradients. Option A has no step to correct; C and D use the uncorrected theorems.
         lead = request.corrected and option == "B"
         proven = corrected_step_sizes(inputs) if lead else step_sizes(option, inputs, request.target)
         return {**proven._asdict(), **given}
 
     @classmethod
     def undecided(cls, request: MethodRequest) -> set[str]:
-        """Option A has no gradient step."""
+        """Return the step sizes left to choose; option A has no gradient step."""
         return super().undecided(request) - ({"eta"} if request.gradients.option == "A" else set())
 
     @classmethod
@@ -153,7 +162,7 @@ class PrimalDual(Method):
 
     @property
     def exchange(self) -> Messages:
-        """What nodes send each other: lines 12 to 15, and the sum of line 18."""
+        """The messages between nodes: lines 12 to 15, and the sum of line 18."""
         if self.quantizer.lossless:
             return ExactMessages(self.quantizer)
         if self.messages == "independent":
@@ -161,25 +170,25 @@ class PrimalDual(Method):
         return (BroadcastMessages if self.messages == "broadcast" else EdgeMessages)(self.quantizer, self.alpha)
 
     def choices(self) -> list[str]:
-        """Option and messages."""
+        """Return the option, the kind of messages, and whether the form is corrected."""
         return [f"option {self.option}", f"{self.messages} messages", *(["corrected"] if self.corrected else [])]
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """The quantizer, once for each message."""
+        """The quantizer, once per message."""
         return (self.quantizer,) * self.exchange.count
 
     @property
     def gradients(self) -> Gradients:
-        """How options B, C and D take gradients: lines 5 to 11."""
+        """The gradients of options B, C and D: lines 5 to 11."""
         return Gradients("B" if self.option == "A" else self.option, self.batch_size)
 
     def prepare(self, problem: Problem) -> Problem:
-        """Option A wants fast dual gradients."""
+        """Return the problem, with dual gradients precomputed for option A."""
         return problem.with_dual() if self.option == "A" else problem
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
-        """Line 1: any x⁰ and h⁰, and any z⁰ that sums to zero."""
+        """Return the first state (line 1): any x⁰ and h⁰, and any z⁰ that sums to zero."""
         x = start_at(problem, local.nodes, start)
         z = start_dual(x, local.nodes, start)
         return PrimalDualState(x, z, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
@@ -187,7 +196,7 @@ class PrimalDual(Method):
     def send(
         self, step: Step, state: PrimalDualState, problem: Problem, local: LocalNetwork
     ) -> tuple[PrimalDualState, Outbox, jax.Array]:
-        """Lines 4 to 15: the primal step, and the quantized messages about its result."""
+        """Take the primal step, and quantize its result (lines 4 to 15)."""
         x, z, anchor = state.x, state.z, state.anchor
         if self.option == "A":
             x = problem.dual_gradient(z, guess=x)
@@ -201,20 +210,20 @@ class PrimalDual(Method):
     def receive(
         self, step: Step, state: PrimalDualState, outbox: Outbox, inbox: tuple[Message, ...], local: LocalNetwork
     ) -> PrimalDualState:
-        """Line 18: the dual step, against the quantized disagreement."""
+        """Take the dual step along the quantized disagreement (line 18)."""
         disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
-        corrected = self.corrected and self.option != "A"  # which has no gradient step to correct
+        corrected = self.corrected and self.option != "A"  # option A has no gradient step to correct
         x = state.x - self.eta * self.theta * disagreement if corrected else state.x
         return state._replace(x=x, z=state.z - self.theta * disagreement, memory=memory)
 
     def suspect(self, problem: Problem) -> str:
-        """Memories run away above α = 1, gradient descent alone above η = 2/L; below that it is the dual step."""
+        """Return α above 1, where memories diverge; η above 2/L, where gradient descent diverges; else θ."""
         if float(self.alpha) > 1:
             return "alpha"
         return "eta" if self.option != "A" and self.gradients.too_large(self.eta, problem) else "theta"
 
     def proven_rate(self, problem: Problem, network: Network) -> float | None:
-        """That of the theorem for the option, if the loss is strongly convex."""
+        """Return the rate of the option's theorem if the loss is strongly convex; None for the corrected form."""
         if self.corrected:
             return None
         gradients = Gradients(self.option, self.batch_size)
@@ -226,7 +235,7 @@ class PrimalDual(Method):
 
     @classmethod
     def may_send_fewest_bits(cls, problem: Problem) -> bool:
-        """Gossip is always worth a try."""
+        """Return True: gossip is always tried."""
         return True
 
 

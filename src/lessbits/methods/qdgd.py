@@ -1,12 +1,12 @@
-"""QDGD: decentralized gradient descent on quantized iterates, damped so that the noise is averaged away.
+"""QDGD: decentralized gradient descent on quantized iterates, damped so that the noise averages out.
 
     x_i⁺ = x_i - ε_k ( Σ_j w_ij (x_i - Q(x_j)) + α_k ∇f_i(x_i) )
 
 Reisizadeh, Mokhtari, Hassani and Pedarsani, "An exact quantized decentralized gradient descent algorithm" (2019).
-The iterates themselves are quantized, not differences, so the noise does not die out: ε must be small, and the method
-slow. Its theory fixes ε ~ T^(-3δ/2) and α ~ T^(-δ/2) for a run of T iterations and δ below 1/2; with `decay` we let
-them shrink as the run goes on, ε_k = ε / (1 + decay·k)^(3/4) and α_k = α / (1 + decay·k)^(1/4). The error is promised
-to fall as 1/√k at best.
+The iterates themselves are quantized, not differences, so the noise does not vanish: ε must be small, and the method is
+slow. Its theory fixes ε ~ T^(-3δ/2) and α ~ T^(-δ/2) for a run of T iterations and δ below 1/2. With `decay` both
+shrink during the run: ε_k = ε / (1 + decay·k)^(3/4) and α_k = α / (1 + decay·k)^(1/4). Its bound on the error falls as
+1/√k at best.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from lessbits.quantizers.base import Compressor, Quantizer
 
 
 class QdgdState(NamedTuple):
-    """Iterate, its gradient on the way from `send` to `receive`, and option D's anchor."""
+    """Iterate, the gradient that `send` passes to `receive`, and option D's anchor."""
 
     x: jax.Array
     gradient: jax.Array
@@ -34,7 +34,15 @@ class QdgdState(NamedTuple):
 
 @pytree
 class Qdgd(Method):
-    """Quantizes iterates, not differences: it needs no memory, and converges very slowly."""
+    """QDGD: quantizes iterates, not differences. It needs no memory, and converges very slowly.
+
+    Attributes:
+        epsilon: Step size ε of the whole update.
+        alpha: Weight α of the gradient.
+        quantizer: The unbiased compressor Q of messages.
+        decay: Rate at which ε and α shrink.
+        gradients: The gradients to take: option and batch size.
+    """
 
     epsilon: float
     alpha: float
@@ -53,23 +61,23 @@ class Qdgd(Method):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """ε = 1/((1+ω)² λ_max) and α = 1/L, decreasing."""
+        """Return ε = 1/((1+ω)² λ_max) and α = 1/L, both with decay."""
         omega = request.omega
         epsilon = 1 / ((1 + omega) ** 2 * request.network.lambda_max)
         return {"epsilon": epsilon, "alpha": 1 / request.smoothness, "decay": 0.01}
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """One quantized iterate."""
+        """The quantizer of the one message per iteration."""
         return (self.quantizer,)
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Biased quantizers would move the limit."""
+        """Raise InputError for biased quantizers, which would move the limit."""
         super().check(problem, network)
         self.check_unbiased(self.quantizer)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> QdgdState:
-        """Any x⁰."""
+        """Return the first state, at any x⁰."""
         x = start_at(problem, local.nodes, start)
         return QdgdState(x, jax.numpy.zeros_like(x), self.gradients.init(problem, x))
 
@@ -83,7 +91,7 @@ class Qdgd(Method):
         return QdgdState(state.x, gradient, anchor), (Message(payload, per_link=False),), work
 
     def receive(self, step: Step, state: QdgdState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> QdgdState:
-        """The own iterate is known exactly, the neighbours' with noise."""
+        """Update x. A node uses its own iterate exactly, and its neighbours' with noise."""
         decode = self.quantizer.decode
         pull = local.weighted_sum(lambda slot: slot.own(state.x) - decode(inbox[0].take(slot.links)))
         epsilon = decayed(self.epsilon, self.decay, step.iteration, 0.75)

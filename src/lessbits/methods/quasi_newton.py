@@ -1,4 +1,4 @@
-"""Steps from gradients alone that learn the curvature: limited-memory BFGS, row by row."""
+"""Limited-memory BFGS, row by row: quasi-Newton steps that use gradients only."""
 
 from typing import NamedTuple
 
@@ -8,17 +8,17 @@ from jax import lax
 
 from lessbits._internal.summation import separate, sum_pairwise
 
-GROWTH = 100.0  # a gradient so many times the smallest so far shows that the curvature was misjudged
-CURVATURE_SLACK = 4.0  # how far noise may take a pair from what convexity and smoothness say
-OVERSHOOT = 0.5  # a step went too far if the loss rises at its end by this share of how it fell at its start
-SHORTEST = 0.1  # of a step that is taken back
+GROWTH = 100.0  # a gradient this many times the smallest so far means that the curvature is wrong
+CURVATURE_SLACK = 4.0  # factor by which noise may violate the bounds of convexity and smoothness
+OVERSHOOT = 0.5  # a step is too long if the slope at its end exceeds this share of the slope at its start
+SHORTEST = 0.1  # the smallest share of a step that is kept when it is shortened
 
 
-Pair = tuple[jax.Array, jax.Array, jax.Array]  # a step, the gradient's change along it, 1/⟨step, change⟩
+Pair = tuple[jax.Array, jax.Array, jax.Array]  # a step, the change of the gradient along it, 1/⟨step, change⟩
 
 
 class Secants(NamedTuple):
-    """Where the last good step ended, its gradient, and how gradients changed along steps: one set a row."""
+    """The last accepted point and its gradient, and the latest pairs of steps and gradient changes; one set per row."""
 
     point: jax.Array  # [rows, dim]
     gradient: jax.Array
@@ -28,24 +28,24 @@ class Secants(NamedTuple):
 
     @classmethod
     def none(cls, like: jax.Array, pairs: int) -> "Secants":
-        """Nothing learnt yet."""
-        nothing = jnp.zeros((like.shape[0], pairs, like.shape[1]), like.dtype)
-        return cls(like, jnp.zeros_like(like), nothing, nothing, jnp.full(like.shape[0], jnp.inf, like.dtype))
+        """Return an empty set of pairs."""
+        no_pairs = jnp.zeros((like.shape[0], pairs, like.shape[1]), like.dtype)
+        return cls(like, jnp.zeros_like(like), no_pairs, no_pairs, jnp.full(like.shape[0], jnp.inf, like.dtype))
 
 
 def dots(left: jax.Array, right: jax.Array) -> jax.Array:
-    """Inner products along the last axis, in one fixed order."""
+    """Return inner products along the last axis, summed in a fixed order."""
     return sum_pairwise(separate(left * right))
 
 
 def next_point(
     point: jax.Array, gradient: jax.Array, known: Secants, eta: jax.Array | float
 ) -> tuple[jax.Array, Secants]:
-    """Return where to go from `point`, and what is known then; while nothing is, it is a gradient step of size η.
+    """Return the point after `point`, and the updated secants. Without any pair it is a gradient step of size η.
 
-    A pair is taken only if it fits a convex loss with L = 1/η: ⟨s, y⟩ ≥ η‖y‖². If the gradient has grown, all pairs
-    are dropped. The slopes at both ends tell whether a step went too far, as steps of curvature learnt elsewhere may;
-    then most of it is taken back, to where the slope is zero on the straight line between the two.
+    A pair is stored only if it fits a convex loss with L = 1/η: ⟨s, y⟩ ≥ η‖y‖². If the gradient has grown, all pairs
+    are dropped. A step can be too long, because its curvature was measured elsewhere. The slopes at both ends show
+    this. The step is then shortened to where the slope, interpolated linearly between the ends, is zero.
     """
     size = jnp.sqrt(dots(gradient, gradient))
     trusted = size <= GROWTH * known.smallest
@@ -70,7 +70,7 @@ def next_point(
 
 
 def _direction(gradient: jax.Array, steps: jax.Array, changes: jax.Array, eta: jax.Array | float) -> jax.Array:
-    """The two loops of L-BFGS; pairs of zeros leave the gradient as it is."""
+    """Return the direction of L-BFGS, by its two loops. Pairs of zeros have no effect."""
     products = dots(steps, changes)  # [rows, pairs]
     inverse = jnp.where(products > 0, 1 / jnp.where(products > 0, products, 1), 0)
     pairs = jax.tree.map(lambda array: jnp.swapaxes(array, 0, 1), (steps, changes, inverse))

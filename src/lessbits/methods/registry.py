@@ -1,6 +1,6 @@
-"""All methods by name: the built-in ones, and those that users register.
+"""The registry of methods by name: built-in methods, and those that users register.
 
-Nothing heavy is imported here: the command line completes and explains names without loading JAX.
+Nothing heavy is imported here, so that the command line completes and explains names without loading JAX.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound="type[Method]")
 
-# Where each built-in method is defined; a new one is a file and a line here.
+# Where each built-in method is defined. A new method needs a file and a line here.
 BUILT_IN = {
     "primal-dual": "primal_dual.PrimalDual",
     "tree": "tree.Tree",
@@ -42,7 +42,7 @@ def method_names() -> tuple[str, ...]:
 
 
 def find_method(name: str) -> "type[Method]":
-    """Return the class of a method by its name."""
+    """Return the class of the method with this name."""
     check_name("method", name, method_names())
     if name in _registered:
         return _registered[name]
@@ -56,10 +56,16 @@ def all_methods() -> "Iterator[type[Method]]":
 
 
 def register_method(kind: Kind) -> Kind:
-    """Make a method of your own available by its name, to `make_method`, `Settings` and the command line.
+    """Register a method of your own, so that `make_method`, `Settings` and the command line find it by name.
 
-    Use it as a class decorator, above `pytree`. The class says its `name` and its `step_sizes`; `suggest` lets
-    `make_method` choose step sizes that are not given.
+    Use it as a class decorator, above `pytree`. The class declares its `name` and its `step_sizes`. Implement `suggest`
+    so that `make_method` can choose step sizes that are not given.
+
+    Args:
+        kind: The class to register, derived from `Method`.
+
+    Returns:
+        The same class.
 
     >>> import lessbits
     >>> @lessbits.register_method
@@ -77,7 +83,7 @@ def register_method(kind: Kind) -> Kind:
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or not getattr(kind, "step_sizes", None):
         raise InputError(f"{kind.__name__} must say its name and its step_sizes to be registered")
-    # The same class again is welcome: a notebook's cell is run more than once.
+    # The same class may be registered again, as when a notebook cell is run twice.
     known = _registered.get(name)
     if name in BUILT_IN or (known is not None and known.__qualname__ != kind.__qualname__):
         raise InputError(f"there is a method {name!r} already: choose another name")

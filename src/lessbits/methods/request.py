@@ -1,4 +1,4 @@
-"""What a method is made for and from: step sizes, and a request that holds what was chosen."""
+"""How a method is requested: its step sizes, and a request that holds all choices."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,8 @@ class StepSize:
         letter: The letter of the publication, such as θ; empty if there is none.
         help: What it scales, in a few words.
         from_zero: Whether it may be zero.
-        derived: Whether it follows from the others and the quantizer, so that it alone need not be tried.
+        derived: Whether it follows from the other step sizes and the quantizer. If only derived step sizes are left to
+            choose, no trial run is needed.
     """
 
     name: str
@@ -37,18 +38,18 @@ class StepSize:
 
 @dataclass(frozen=True)
 class MethodRequest:
-    """What a method is to be made for, and what was chosen for it.
+    """A request for a method: the problem, the network, and the choices made so far.
 
     Attributes:
         problem: The losses of all nodes.
-        network: Who talks to whom.
-        quantizer: What compresses messages.
-        gradients: Which gradients are taken: option and batch size.
+        network: The nodes, the links and their weights.
+        quantizer: The compressor of messages.
+        gradients: The gradients to take: option and batch size.
         messages: The kind of messages, for methods that have several.
-        corrected: Whether the corrected form is asked for.
-        practical: Whether step sizes that are not given are practical ones, not proven ones.
-        target: A squared error to reach, for step sizes that depend on it.
-        given: Step sizes that were given, by name.
+        corrected: Whether to use the corrected form.
+        practical: Whether step sizes that are not given are practical ones. Otherwise they are proven ones.
+        target: The squared error to reach, for step sizes that depend on it.
+        given: The step sizes that the user gave, by name.
     """
 
     problem: Problem
@@ -63,26 +64,26 @@ class MethodRequest:
 
     @property
     def omega(self) -> float:
-        """ω of the quantizer; zero for contractions, which have none."""
+        """The quantizer's ω; zero for contractions, which have none."""
         return self.quantizer.omega(self.problem.dim) if isinstance(self.quantizer, Quantizer) else 0.0
 
     @property
     def typical_omega(self) -> float:
-        """ω as Gaussian vectors have it, below the bound that holds for all vectors."""
+        """The quantizer's ω for Gaussian vectors, which is below the bound for all vectors."""
         return self.quantizer.typical_omega(self.problem.dim) if isinstance(self.quantizer, Quantizer) else 0.0
 
     @property
     def smoothness(self) -> float:
-        """L of the gradients that are taken."""
+        """The smoothness L of the gradients that are taken."""
         return self.gradients.smoothness(self.problem)
 
     def fields(self) -> dict[str, Any]:
-        """Return what was chosen, by the names that fields of methods have."""
+        """Return the choices that methods store, by field name."""
         return {"quantizer": self.quantizer, "gradients": self.gradients}
 
 
 class Choices(NamedTuple):
-    """What shapes a method besides its step sizes, every one decided."""
+    """The choices of a method besides its step sizes, all resolved."""
 
     option: str
     messages: str | None
@@ -92,7 +93,7 @@ class Choices(NamedTuple):
 def resolve_choices(
     kind: "type[Method]", option: str | None, messages: str | None, quantizer: str | Compressor | None
 ) -> Choices:
-    """Return option, messages and quantizer of a method: the method's own where none is given."""
+    """Return the option, messages and quantizer of a method. Choices that are None get the method's defaults."""
     if messages is not None and not kind.message_kinds:
         raise InputError(f"messages is {messages!r}, but {kind.name} has one kind of messages only: leave it out")
     if messages is not None:
@@ -104,7 +105,7 @@ def resolve_choices(
             f"quantizer is {shown!r}, but {kind.name} sends vectors as they are: leave it out, or choose one of "
             f"{compressed}"
         )
-    own_messages = kind.message_kinds[0] if kind.message_kinds else None
-    own_quantizer = kind.default_quantizer if kind.compresses else "exact"
-    own_option = "B" if "B" in kind.options else kind.options[0]
-    return Choices(option or own_option, messages or own_messages, quantizer or own_quantizer)
+    default_messages = kind.message_kinds[0] if kind.message_kinds else None
+    quantizer_name = kind.default_quantizer if kind.compresses else "exact"
+    default_option = "B" if "B" in kind.options else kind.options[0]
+    return Choices(option or default_option, messages or default_messages, quantizer or quantizer_name)

@@ -6,7 +6,7 @@
 
 Scaman, Bach, Bubeck, Lee and Massoulié, "Optimal algorithms for smooth and strongly convex distributed optimization in
 networks" (2017), with θ = μ/λ_max and β = (√(κρ) - 1)/(√(κρ) + 1). It is option A of Algorithm 1 with exact messages
-and momentum; it needs √(κρ) where that needs κρ iterations, and a dual gradient in each.
+and momentum. It needs √(κρ) iterations where option A needs κρ, and one dual gradient in each.
 """
 
 import math
@@ -36,7 +36,7 @@ class SsdaState(NamedTuple):
 
 
 class DualBaseline(Method):
-    """What SSDA and MSDA share: dual gradients."""
+    """Base of SSDA and MSDA, which take dual gradients."""
 
     options = ("A",)
     mixes = False  # θ damps any weights
@@ -44,12 +44,12 @@ class DualBaseline(Method):
 
     @classmethod
     def check_gradients(cls, problem: Problem, gradients: Gradients) -> None:
-        """Dual gradients are those of option A: there is nothing to choose."""
+        """Raise InputError for options other than A, which is the one with dual gradients."""
         if gradients.option not in cls.options:
             raise InputError(f"{cls.name} takes dual gradients, option A, alone: leave option out")
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Dual gradients need strong convexity, and momentum must die out."""
+        """Raise InputError unless losses are strongly convex and momentum is below 1."""
         super().check(problem, network)
         if self.momentum >= 1:
             raise InputError(f"momentum is {self.momentum:g}, but it must be below 1")
@@ -57,13 +57,19 @@ class DualBaseline(Method):
             raise InputError(f"{self.name} needs strongly convex losses, but μ = 0 here: add regularization above 0")
 
     def prepare(self, problem: Problem) -> Problem:
-        """Make dual gradients fast."""
+        """Return the problem with dual gradients precomputed."""
         return problem.with_dual()
 
 
 @pytree
 class Ssda(DualBaseline):
-    """Accelerated in κ and in the network; exact messages."""
+    """SSDA: accelerated in κ and in the network, with exact messages.
+
+    Attributes:
+        theta: Step size θ of the dual variable.
+        momentum: Momentum β, below 1.
+        gradients: Always option A: dual gradients.
+    """
 
     theta: float
     momentum: float
@@ -77,12 +83,12 @@ class Ssda(DualBaseline):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """The proven ones."""
+        """Return the proven step sizes."""
         root = math.sqrt(request.problem.condition_number * request.network.rho)
         return {"theta": request.problem.convexity / request.network.lambda_max, "momentum": (root - 1) / (root + 1)}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> SsdaState:
-        """z⁰ sums to zero; x⁰ is where the first search for a dual gradient starts."""
+        """Return the first state. z⁰ sums to zero; the search for the first dual gradient starts at x⁰."""
         x = start_at(problem, local.nodes, start)
         z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
         return SsdaState(x, z, z)
@@ -90,12 +96,12 @@ class Ssda(DualBaseline):
     def send(
         self, step: Step, state: SsdaState, problem: Problem, local: LocalNetwork
     ) -> tuple[SsdaState, Outbox, jax.Array]:
-        """Take the dual gradient."""
+        """Compute the dual gradient, and send it."""
         x = problem.dual_gradient(state.z, guess=state.x)
         return state._replace(x=x), share(x), problem.counts
 
     def receive(self, step: Step, state: SsdaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> SsdaState:
-        """The accelerated dual step."""
+        """Take the accelerated dual step."""
         (disagreement,) = disagreements(outbox, inbox, local)
         y = state.z - self.theta * disagreement
         return state._replace(z=y + self.momentum * (y - state.y), y=y)

@@ -1,18 +1,18 @@
-"""Sums up a spanning tree, answers down: the fewest bits we know.
+"""Sums up a spanning tree, and broadcasts down it: the method with the fewest bits that we know.
 
-    all nodes       g_i = ∇f_i(x) - μx                                 at a point x that all share
+    all nodes       g_i = ∇f_i(x) - μx                                 at a point x that all nodes share
     up the tree     s_i = g_i + Σ over the children c of m_c
-                    m_i ← m_i + C(s_i - m_i)                           what the parent knows of s_i, in compressed steps
-    the root        ĝ = s_root/n + μx                                  about the gradient of the mean loss
-                    x' = x - H ĝ                                       a quasi-Newton step, H from earlier rounds
-    down the tree   x ← x + C(x' - x)                                  the root's message, passed on as it is
+                    m_i ← m_i + C(s_i - m_i)                           the parent's copy of s_i, in compressed steps
+    the root        ĝ = s_root/n + μx                                  approximate gradient of the mean loss
+                    x' = x - H ĝ                                       a quasi-Newton step; H comes from earlier rounds
+    down the tree   x ← x + C(x' - x)                                  the root's message, forwarded unchanged
 
 Gossip averages by repetition: a ring of 100 nodes needs some 150 exchanges, each about as long as the last. A sum up a
-tree needs each link once. Only differences to what the other end knows already are sent, as in the paper's method, so
-that the errors of compression die out with them. A round takes 2h exchanges, h the height of the tree, and uses n - 1
-of the edges; so it is slower than gossip where a network has many short ways and exchanges cost more than bits.
+tree uses each link once. As in the paper's method, only differences to what the receiver already knows are sent, so the
+compression errors vanish with them. A round takes 2h exchanges, where h is the height of the tree, and uses n - 1 of
+the edges. So it is slower than gossip if the network has many short paths and exchanges cost more than bits.
 
-All nodes know the network, and so the tree. The part (μ/2)‖x‖² of every loss is known to all, and is not sent.
+All nodes know the network, and so the tree. The term (μ/2)‖x‖² of every loss is known to all nodes, and is not sent.
 """
 
 from dataclasses import replace
@@ -38,53 +38,65 @@ from lessbits.problems.base import Problem
 from lessbits.quantizers import KEYED
 from lessbits.quantizers.base import Compressor, Quantizer
 
-PAIRS = 20  # steps that the root remembers
-FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)  # of grids that a search tries
+PAIRS = 20  # pairs of steps and gradient changes that the root stores
+FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)  # of the grids that a search tries
 
 
 class TreeState(NamedTuple):
-    """The shared point, each node's gradient there, and what neighbours were told; at the root also where to go."""
+    """The shared point, each node's gradient there, and the sums sent so far; at the root also the next point."""
 
     x: jax.Array
     own: jax.Array  # g_i
     reported: jax.Array  # m_i
     collected: jax.Array  # Σ m_c over the children
     goal: jax.Array  # x'
-    passing: Any  # the root's payload, on its way down
-    secants: Annotated[Secants | None, Axis.ONE_PROCESS]  # of the root, one row where it is held, else none
+    passing: Any  # the root's payload, to be forwarded down
+    secants: Annotated[Secants | None, Axis.ONE_PROCESS]  # one row in the process that holds the root, none elsewhere
     anchor: Anchor | None
 
 
 @pytree
 class Tree(Method):
-    """One compressed vector a link and direction for each step that the root takes."""
+    """Sums over a spanning tree: one compressed vector per link and direction for each step of the root.
+
+    Attributes:
+        eta: Step size η of the gradient, for the first step and after a failed one.
+        quantizer: The compressor of messages.
+        parent: The parent of each node in the tree.
+        depth: The depth of each node in the tree.
+        height: The height of the tree.
+        convexity: The strong convexity μ of the losses, at least 0.
+        gradients: The gradients to take: option and batch size.
+        pairs: How many pairs of steps and gradient changes the root stores; 0 for plain gradient steps.
+        roots: How many roots this process holds: one or none.
+    """
 
     eta: float
     quantizer: Compressor
     parent: jax.Array
     depth: jax.Array
     height: int
-    convexity: float  # μ
+    convexity: float
     gradients: Gradients = static(default=Gradients())
     pairs: int = static(default=PAIRS)
-    roots: int = static(default=1)  # held by this process: one or none
+    roots: int = static(default=1)
 
     name = "tree"
     step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
     options: ClassVar[tuple[str, ...]] = ("B", "C", "D")
     compresses = True
     default_quantizer = "grid:10"
-    mixes = False  # sums, it does not mix
+    mixes = False  # it sums, and does not mix
     guarded = True
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """1/L, the size of the first step, and of those after a failure; smaller where gradients are noisy."""
+        """Return η = 1/L, or less if gradients are noisy. It is used for the first step and after a failed one."""
         return {"eta": {"B": 1, "C": 1 / 2, "D": 1 / 6}[request.gradients.option] / request.smoothness}
 
     @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
-        """The tree, and μ; noisy gradients teach nothing about curvature."""
+        """Return the tree, μ, and the number of pairs: 0 for noisy gradients, which do not show the curvature."""
         tree = spanning_tree(request.network)
         return {
             "parent": jnp.asarray(tree.parent, jnp.int32),
@@ -96,11 +108,11 @@ class Tree(Method):
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """Up or down, never both at a time."""
+        """The quantizer: a link carries one message, up or down."""
         return (self.quantizer,)
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Payloads must tell all, and what is lost must be less than what is sent."""
+        """Raise InputError for payloads that only a direct receiver can decode, and for noise above the signal."""
         super().check(problem, network)
         if isinstance(self.quantizer, KEYED):
             raise InputError(
@@ -114,23 +126,23 @@ class Tree(Method):
             )
 
     def for_nodes(self, nodes: np.ndarray) -> "Tree":
-        """Know whether the root is here: only there steps are remembered."""
+        """Return the method that knows whether this process holds the root, which stores the steps."""
         return replace(self, roots=int(np.argmin(np.asarray(self.depth)) in nodes))
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> TreeState:
-        """One x⁰ for all, that given for the root, or zero, which all know before the first iteration."""
-        everywhere = jnp.broadcast_to(jnp.argmin(self.depth), local.nodes.shape)
-        x = jnp.zeros_like(problem.start()) if start.x is None else start_at(problem, everywhere, start)
-        nothing = jnp.zeros_like(x)
+        """Return the first state. All nodes start at the x⁰ given for the root, or at zero, and know it beforehand."""
+        root_of_each = jnp.broadcast_to(jnp.argmin(self.depth), local.nodes.shape)
+        x = jnp.zeros_like(problem.start()) if start.x is None else start_at(problem, root_of_each, start)
+        zeros = jnp.zeros_like(x)
         draw = message_draws(Step(jnp.zeros(2, jnp.uint32), jnp.int32(0)), local.nodes, per_link=False)
-        payload = self.quantizer.quantize(nothing, self.quantizer.measure(nothing), draw)
+        payload = self.quantizer.quantize(zeros, self.quantizer.measure(zeros), draw)
         secants = Secants.none(x[: self.roots], self.pairs) if self.pairs else None
-        return TreeState(x, nothing, nothing, nothing, x, payload, secants, self.gradients.init(problem, x))
+        return TreeState(x, zeros, zeros, zeros, x, payload, secants, self.gradients.init(problem, x))
 
     def send(
         self, step: Step, state: TreeState, problem: Problem, local: LocalNetwork
     ) -> tuple[TreeState, Outbox, jax.Array]:
-        """Take gradients when a round begins; then one depth after the other sends up, and one after the other down."""
+        """Take gradients at the start of a round. Then the nodes of one depth send, first up the tree, then down."""
         phase = self.phase(step)
 
         def take(state: TreeState) -> tuple[TreeState, jax.Array]:
@@ -145,17 +157,17 @@ class Tree(Method):
         relays = ~up & (self.depth[local.nodes] > 0)
         payload = _choose(relays, state.passing, fresh)
         to_parent, to_child = self.directions(local)
-        sending, hearing = self.depth[local.nodes[local.owner]], self.depth[local.neighbor]
+        sender_depth, receiver_depth = self.depth[local.nodes[local.owner]], self.depth[local.neighbor]
         active = jnp.where(
-            up, to_parent & (sending == self.height - phase), to_child & (sending == phase - self.height)
+            up, to_parent & (sender_depth == self.height - phase), to_child & (sender_depth == phase - self.height)
         )
         awaited = jnp.where(
-            up, to_child & (hearing == self.height - phase), to_parent & (hearing == phase - self.height)
+            up, to_child & (receiver_depth == self.height - phase), to_parent & (receiver_depth == phase - self.height)
         )
         return state, (Message(payload, per_link=False, active=active, awaited=awaited),), work
 
     def receive(self, step: Step, state: TreeState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> TreeState:
-        """Add what came to the sums (up) or to x (down); when the root has heard all, it steps."""
+        """Add the received messages to the sums (up) or to x (down). After the last sum the root takes its step."""
         phase, depth = self.phase(step), self.depth[local.nodes]
         up = phase < self.height
         mine = self.quantizer.decode(outbox[0].payload)
@@ -165,7 +177,7 @@ class Tree(Method):
             lambda slot: jnp.where(came[slot.links][:, None], self.quantizer.decode(theirs.take(slot.links)), 0)
         )
         sent_up = up & (depth == self.height - phase)
-        sent_down = (phase == self.height) & (depth == 0)  # the root goes where it sends the others
+        sent_down = (phase == self.height) & (depth == 0)  # the root moves like the other nodes
         moved = jnp.where(sent_down[:, None], mine, jnp.where(up, 0, arrived))
         to_parent, _ = self.directions(local)
         link_to_parent = (
@@ -183,7 +195,7 @@ class Tree(Method):
         return lax.cond(phase == self.height - 1, lambda state: self.advance(state, local), lambda state: state, state)
 
     def advance(self, state: TreeState, local: LocalNetwork) -> TreeState:
-        """The root's step, where the root is."""
+        """Take the root's step, in the process that holds the root."""
         if not self.roots:
             return state
         root = jnp.argmin(self.depth[local.nodes])[None]
@@ -195,36 +207,36 @@ class Tree(Method):
         return state._replace(goal=state.goal.at[root].set(goal), secants=secants)
 
     def phase(self, step: Step) -> jax.Array:
-        """Where in a round an iteration is: 0 … h-1 up, h … 2h-1 down."""
+        """Return the position of an iteration in its round: 0 … h-1 up, h … 2h-1 down."""
         return step.iteration % (2 * jnp.asarray(self.height, step.iteration.dtype))
 
     def directions(self, local: LocalNetwork) -> tuple[jax.Array, jax.Array]:
-        """Which links lead to the parent of their owner, and which to a child."""
+        """Return which links lead to the parent of their owner, and which to a child."""
         owner = local.nodes[local.owner]
         return self.parent[owner] == local.neighbor, self.parent[local.neighbor] == owner
 
     def passes(self, problem: Problem) -> float:
-        """A gradient in a round."""
+        """Return the share of samples per iteration: one gradient per round."""
         return self.gradients.passes(problem) / (2 * int(np.asarray(self.height)))
 
     @property
     def round_length(self) -> int:
-        """Up the tree, and down again."""
+        """The iterations of a round: up the tree, and down again."""
         return 2 * int(np.asarray(self.height))
 
     @classmethod
     def may_send_fewest_bits(cls, problem: Problem) -> bool:
-        """Sums over a tree are always worth a try."""
+        """Return True: sums over a tree are always tried."""
         return True
 
     @classmethod
     def quantizers_to_try(cls, dim: int) -> list[str]:
-        """Grids from coarse to fine."""
+        """Return grids from coarse to fine."""
         return [f"grid:{fineness}" for fineness in FINENESSES]
 
 
 def _choose(mask: jax.Array, these: Any, others: Any) -> Any:
-    """Pick rows of two payloads."""
+    """Return rows of `these` where the mask is true, else rows of `others`."""
 
     def pick(this: jax.Array, other: jax.Array) -> jax.Array:
         return jnp.where(mask.reshape(-1, *(1,) * (this.ndim - 1)), this, other)

@@ -1,10 +1,10 @@
 """VR-DIANA: DIANA with variance-reduced gradients.
 
     each worker i    g_i = ∇f_ij(x) - ∇f_ij(w_i) + ∇f_i(w_i),   w_i⁺ = x with probability b/m_i     (option D)
-                     q_i = Q(g_i - h_i), and from there on as in `diana.py`
+                     q_i = Q(g_i - h_i), and the rest as in `diana.py`
 
 Horváth, Kovalev, Mishchenko, Stich and Richtárik, "Stochastic distributed learning with gradient quantization and
-variance reduction" (2019), in its loopless SVRG variant; there one coin falls for all workers, here one for each.
+variance reduction" (2019), in its loopless SVRG variant. There all workers share one coin; here each has its own.
 """
 
 from lessbits._internal.pytrees import pytree
@@ -14,14 +14,21 @@ from lessbits.methods.request import MethodRequest
 
 @pytree
 class VrDiana(Diana):
-    """Linear convergence with stochastic gradients, through a server."""
+    """VR-DIANA: converges linearly with stochastic gradients, through a server.
+
+    Attributes:
+        eta: Step size η of the gradient.
+        alpha: Step size α of the memory.
+        quantizer: The unbiased compressor Q of messages.
+        gradients: Always option D, with its batch size.
+    """
 
     name = "vr-diana"
     options = ("D",)
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """η = 1/(L(1 + 36(1+ω)/n)) (practical: 1/(L(3 + ω/n))) and α = 1/(1+ω)."""
+        """Return η = 1/(L(1 + 36(1+ω)/n)) (practical: 1/(L(3 + ω/n))) and α = 1/(1+ω)."""
         omega = request.omega
         nodes = request.problem.nodes
         divisor = 3 + omega / nodes if request.practical else 1 + 36 * (1 + omega) / nodes

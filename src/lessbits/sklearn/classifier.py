@@ -1,4 +1,4 @@
-"""Logistic regression fitted by nodes."""
+"""Logistic regression fitted by the nodes of a network."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -19,31 +19,45 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
     """Logistic regression (softmax for more than two classes) whose rows stay at the nodes of a network.
 
     The coefficients are those of scikit-learn's `LogisticRegression` with the same `C` and `fit_intercept`, on all rows
-    pooled. The fit is simulated in this process: what would be sent is counted, and `lessbits run --engine mpi` sends
-    it.
+    pooled. The fit is simulated in this process, and the messages are only counted. To send them, use
+    `lessbits run --engine mpi`.
 
-    - `n_nodes`: rows are dealt at random to so many nodes, unless `fit` is given `groups`.
-    - `network`: who talks to whom, as in `lessbits.make_network`: a name such as "ring", "star" or "torus", a file, a
-      networkx graph, a matrix or a `Network`.
-    - `method`, `quantizer`, `option`, `messages`, `batch_size`: as in `lessbits.make_method`. The default, "tree",
-      sends the fewest bits; "primal-dual" is the paper's.
-    - `step_sizes`: a dict such as {"theta": 1.0, "eta": 0.1}; those not given are chosen.
-    - `standardize`: whether nodes first agree on means and spreads of the features (without the means if rows are
-      sparse, or have no intercept), and work with scaled ones. That changes neither the penalty nor the result, but how
-      fast it is found.
-    - `tol`: stop when the nodes' models are as near to the pooled solution, root mean square.
-    - `max_iter`: iterations (exchanges with neighbours) at most.
-    - `random_state`: of the dealing, and of all that is random in the run.
+    Step sizes that are not given are chosen as follows. The intercept is not penalised, so a node's logistic loss has
+    μ = 0, and the theorems, which need μ > 0, do not apply (ridge has a small μ). "tree" needs no μ: its first step is
+    1/L, and later steps use the curvature measured so far. Other methods use practical step sizes for L and, in place
+    of μ, the smallest curvature of the mean of all losses at the solution, which the simulator knows. A trial run tests
+    them first, and halves them while anything grows.
 
-    How step sizes are chosen: the intercept is not penalised, so a node's logistic loss has μ = 0, and the theorems,
-    which need μ > 0, give none (ridge has a small one). "tree" needs no μ: it steps 1/L at first, then as far as it has
-    learnt of the curvature. For the others they are the practical ones for L and, in place of μ, the smallest curvature
-    of the mean of all losses at the solution, which the simulator knows; they are tried first, and halved while
-    anything grows.
+    Args:
+        C: Inverse of the penalty, as in scikit-learn.
+        n_nodes: The number of nodes to which rows are assigned at random, unless `fit` gets `groups`.
+        network: The links between nodes, as in `lessbits.make_network`: a name such as "ring", "star" or "torus", a
+            file, a networkx graph, a matrix or a `Network`.
+        method: Name of the method, as in `lessbits.make_method`. The default, "tree", sends the fewest bits;
+            "primal-dual" is the paper's.
+        quantizer: The compressor of messages, as in `lessbits.make_method`.
+        option: The gradients to take, as in `lessbits.make_method`.
+        messages: The kind of messages, as in `lessbits.make_method`.
+        batch_size: Samples in a batch per node, for options C and D.
+        step_sizes: A dict such as {"theta": 1.0, "eta": 0.1}. Step sizes that it does not name are chosen.
+        standardize: Whether nodes first agree on the means and spreads of the features, and work with scaled ones. If
+            rows are sparse or there is no intercept, means are left out. This changes neither the penalty nor the
+            result, only the speed.
+        fit_intercept: Whether the model has an intercept.
+        tol: Stop when the root mean square distance of the nodes' models from the pooled solution is at most this.
+        max_iter: The largest number of iterations (exchanges with neighbours).
+        random_state: Seed of the assignment of rows, and of all random numbers of the run.
 
-    After `fit`: `coef_`, `intercept_`, `classes_`, `n_iter_`; `trace_`, the record of the run, whose columns are about
-    the scaled features (`trace_.x` has each node's own model, features × classes, the intercept last); `bits_`, of all
-    messages on all links together, those for `standardize` too; `n_nodes_`; `groups_`, in the order of the nodes.
+    Attributes:
+        coef_: The coefficients.
+        intercept_: The intercepts.
+        classes_: The labels of the classes.
+        n_iter_: The number of iterations run.
+        trace_: The record of the run. Its columns refer to the scaled features. `trace_.x` has the model of each node,
+            features × classes, with the intercept last.
+        bits_: The bits of all messages on all links, including those for `standardize`.
+        n_nodes_: The number of nodes.
+        groups_: The names of the sites, in the order of the nodes, if `fit` got `groups`.
 
     >>> from sklearn.datasets import load_iris
     >>> rows, labels = load_iris(return_X_y=True)
@@ -87,19 +101,29 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:  # noqa: N803
-        """Fit; `groups` names the site that holds each row, and each site is then a node."""
+        """Fit the model.
+
+        Args:
+            X: Rows of features, dense or sparse.
+            y: The class of each row.
+            sample_weight: Weight of each row; by default 1.
+            groups: The site that holds each row. Each site is then a node. By default rows are split at random.
+
+        Returns:
+            The fitted estimator itself.
+        """
         check_positive("C", self.C)
         rows, labels = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(labels)
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         count = len(self.classes_)
         weights = _check_sample_weight(sample_weight, rows)
-        weighty = [weights[numbers == number].sum() > 0 for number in range(count)]
-        if sum(weighty) == 1:
-            (name,) = self.classes_[weighty]
+        has_weight = [weights[numbers == number].sum() > 0 for number in range(count)]
+        if sum(has_weight) == 1:
+            (name,) = self.classes_[has_weight]
             raise InputError(f"the labels have one class only, {name}, but at least two are needed")
-        if weights.any() and sum(weighty) < count:
-            (name, *_) = self.classes_[np.logical_not(weighty)]
+        if weights.any() and sum(has_weight) < count:
+            (name, *_) = self.classes_[np.logical_not(has_weight)]
             raise InputError(f"the rows of class {name} have no weight, so it cannot be learnt: leave them out")
         targets = 2.0 * numbers - 1 if count == 2 else numbers.astype(float)
         found = self._fit(Logistic, rows, targets, 1 / self.C, count, sample_weight, groups)
@@ -108,24 +132,40 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:  # noqa: N803
-        """a·w + b of each row, [rows], or [rows, classes] if these are more than two."""
+        """Return a·w + b of each row: [rows] for two classes, [rows, classes] for more.
+
+        Args:
+            X: Rows of features, dense or sparse.
+        """
         check_is_fitted(self)
         rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         scores = rows @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The likeliest class of each row."""
+        """Return the most likely class of each row.
+
+        Args:
+            X: Rows of features, dense or sparse.
+        """
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The probability of each class, [rows, classes]."""
+        """Return the probability of each class, [rows, classes].
+
+        Args:
+            X: Rows of features, dense or sparse.
+        """
         scores = self.decision_function(X)
         return np.stack([expit(-scores), expit(scores)], axis=1) if scores.ndim == 1 else softmax(scores, axis=1)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Its logarithm."""
+        """Return the logarithm of the probability of each class, [rows, classes].
+
+        Args:
+            X: Rows of features, dense or sparse.
+        """
         scores = self.decision_function(X)
-        both = scores.ndim == 1
-        return np.stack([log_expit(-scores), log_expit(scores)], axis=1) if both else log_softmax(scores, axis=1)
+        binary = scores.ndim == 1
+        return np.stack([log_expit(-scores), log_expit(scores)], axis=1) if binary else log_softmax(scores, axis=1)

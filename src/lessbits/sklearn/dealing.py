@@ -1,4 +1,4 @@
-"""Rows dealt to nodes: which node holds which row, and the problem that the nodes then have."""
+"""The assignment of rows to nodes, and the problem that the nodes then solve."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,24 +15,24 @@ from lessbits.problems.logistic import Logistic
 from lessbits.problems.softmax import Softmax
 from lessbits.sklearn.scaling import Scaling
 
-FEWEST_ROWS = 16  # that a node is padded to: there less would save no time
-DIGITS = 3  # binary digits of the number of rows that a node is padded to
+FEWEST_ROWS = 16  # nodes are padded to at least this many rows, because fewer would save no time
+DIGITS = 3  # significant binary digits of the number of rows that nodes are padded to
 
 
 @dataclass(frozen=True)
 class DealtRows:
-    """Rows with targets and weights, and which of them each node holds."""
+    """Rows with targets and weights, and the rows that each node holds."""
 
     rows: Any  # a NumPy array or a sparse matrix, [rows, features]
     targets: np.ndarray
     weights: np.ndarray
-    parts: list[np.ndarray]  # the numbers of each node's rows
+    parts: list[np.ndarray]  # the indices of each node's rows
     penalty: float  # of the mean of all losses
 
     def problem(
         self, kind: type[LeastSquares] | type[Logistic], classes: int, scaling: Scaling, intercept: bool
     ) -> LeastSquares | Logistic | Softmax:
-        """Lay the scaled rows out, with a constant feature for the intercept, which has no penalty."""
+        """Return the problem of the scaled rows, with a constant feature for the intercept, which has no penalty."""
         rows, penalty, parts = scaling.apply(self.rows), scaling.spread**-2, self.parts
         if intercept:
             stack = sparse.hstack if sparse.issparse(rows) else np.hstack
@@ -40,7 +40,7 @@ class DealtRows:
         rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else rows
         features = [rows[part] for part in parts]
         layout = Layout.of(np.array([node_size(part) for part in features]))
-        layout = layout._replace(samples=_roomy(layout.samples))
+        layout = layout._replace(samples=_padded_rows(layout.samples))
         problem = kind.from_parts(features, [self.targets[part] for part in parts], self.penalty, layout=layout)
         share = np.zeros(problem.sample_weight.shape)
         for node, part in enumerate(parts):
@@ -51,7 +51,7 @@ class DealtRows:
 
 
 def name_groups(groups: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the names of the sites, sorted, and the number of each row's."""
+    """Return the sorted names of the sites, and the index of each row's site."""
     try:
         given = np.asarray(groups)
         missing = bool(pandas.isna(given).any())
@@ -67,10 +67,10 @@ def name_groups(groups: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     return names, where
 
 
-def _roomy(rows: int) -> int:
-    """Return a little more, so that fits on nearly as many rows, as in cross-validation, share a compiled program.
+def _padded_rows(rows: int) -> int:
+    """Return the number of rows rounded up, so that fits on similar numbers, as in cross-validation, share a program.
 
-    >>> [_roomy(rows) for rows in (1, 9, 17, 100, 101, 112)]
+    >>> [_padded_rows(rows) for rows in (1, 9, 17, 100, 101, 112)]
     [16, 16, 20, 112, 112, 112]
     """
     unit = 2 ** max(0, rows.bit_length() - DIGITS)

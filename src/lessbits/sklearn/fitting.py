@@ -1,4 +1,4 @@
-"""What both estimators share: rows to nodes, a simulated run to the pooled solution, and what is kept of it."""
+"""The base of both estimators: rows are assigned to nodes, a run is simulated, and its results are stored."""
 
 import warnings
 from collections.abc import Mapping
@@ -33,12 +33,12 @@ from lessbits.sklearn.saving import load_model, save_model
 from lessbits.sklearn.scaling import Scaling
 from lessbits.tuning.stepsizes import make_method
 
-DENSE_FROM = 0.1  # share of entries that are not zero from which sparse rows are written out
-FLOAT_BITS = 32  # of a mean or a spread that nodes agree on
+DENSE_FROM = 0.1  # sparse rows with at least this share of nonzero entries are made dense
+FLOAT_BITS = 32  # per mean or spread that nodes agree on
 
 
 class Decentralized(BaseEstimator):
-    """The fit that the estimators share; what their parameters mean is said there."""
+    """Base class of the estimators, which document the parameters."""
 
     n_nodes: int
     network: Any
@@ -61,10 +61,10 @@ class Decentralized(BaseEstimator):
     coef_: np.ndarray
     intercept_: Any
     n_features_in_: int
-    groups_: np.ndarray  # the sites' names, if there were any
+    groups_: np.ndarray  # the names of the sites, if `fit` got any
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse rows are welcome."""
+        """Declare that sparse rows are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -79,16 +79,16 @@ class Decentralized(BaseEstimator):
         sample_weight: Any = None,
         groups: Any = None,
     ) -> np.ndarray:
-        """Run the method, keep what it did, and return the model that the nodes have agreed on, [outputs, features].
+        """Run the method, store its results, and return the mean model of the nodes, [outputs, features].
 
-        The last of the features is the intercept, if there is one. `penalty` is that of the sum of all losses.
+        The last feature is the intercept, if there is one. `penalty` applies to the sum of all losses.
         """
         weights = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         if not weights.sum() > 0:
             raise InputError("all sample weights are zero: at least one must be positive")
         self._check()
         random = check_random_state(self.random_state)
-        parts = self._deal(rows.shape[0], groups, random)
+        parts = self._assign_rows(rows.shape[0], groups, random)
         seed = int(random.randint(2**31))
         if sparse.issparse(rows) and rows.nnz >= DENSE_FROM * np.prod(rows.shape):
             rows = rows.toarray()
@@ -96,14 +96,14 @@ class Decentralized(BaseEstimator):
         scaling = Scaling.none(rows)
         if self.standardize:
             scaling = Scaling.of(rows, weights, dealt.penalty, self.fit_intercept)
-        with jax.enable_x64(True):  # 32-bit numbers have no six digits to spare
+        with jax.enable_x64(True):  # float32 has too few digits for the default tolerance
             problem = dealt.problem(kind, classes, scaling, self.fit_intercept)
             if self.option == "A" and problem.convexity <= 0:
                 raise InputError(
                     "option is 'A', which needs strongly convex losses, but with an intercept they are flat: take "
                     "option B, or fit_intercept=False"
                 )
-            network = make_network(self._matched(), len(parts), seed=seed)
+            network = make_network(self._ordered_network(), len(parts), seed=seed)
             method = self._method(problem, network, seed)
             until = (float(self.tol) / scaling.stretch) ** 2
             trace = simulate(problem, network, method, iterations=int(self.max_iter), seed=seed, until=until)
@@ -113,17 +113,17 @@ class Decentralized(BaseEstimator):
         models = scaling.undo_all(trace.x, self.fit_intercept)
         if not trace.converged:
             self._warn(trace, models, scaling.undo_all(problem.solution[None], self.fit_intercept))
-        # Nodes' models as users know them; the columns are about the scaled ones.
-        whole = replace(trace, x=models.transpose(0, 2, 1).reshape(len(models), -1))
-        self.trace_ = whole.with_settings(self._settings(problem, network, method, seed), origin)
+        # The models refer to the original features; the columns refer to the scaled ones.
+        unscaled = replace(trace, x=models.transpose(0, 2, 1).reshape(len(models), -1))
+        self.trace_ = unscaled.with_settings(self._settings(problem, network, method, seed), origin)
         self.n_nodes_ = network.nodes
         self.n_iter_ = int(trace["iteration"][-1])
-        agreed = scaling.numbers * FLOAT_BITS * 2 * (network.nodes - 1)  # up a tree, and down again
-        self.bits_ = agreed + round(float(trace["wire_bits_per_link"][-1]) * network.links)
+        scaling_bits = scaling.numbers * FLOAT_BITS * 2 * (network.nodes - 1)  # sent up a tree, and down again
+        self.bits_ = scaling_bits + round(float(trace["wire_bits_per_link"][-1]) * network.links)
         return models.mean(axis=0)
 
     def _method(self, problem: Problem, network: Network, seed: int) -> Method:
-        """Make the method, with the step sizes that were given, and practical ones for the rest."""
+        """Make the method with the given step sizes, and practical ones for the rest."""
         return make_method(
             self.method,
             problem,
@@ -138,7 +138,7 @@ class Decentralized(BaseEstimator):
         )
 
     def _settings(self, problem: Problem, network: Network, method: Method, seed: int) -> dict[str, Any]:
-        """Return what reports say of the run."""
+        """Return the settings that reports show."""
         choices = resolve_choices(find_method(self.method), self.option, self.messages, self.quantizer)
         return {
             "problem": type(problem).__name__,
@@ -154,7 +154,7 @@ class Decentralized(BaseEstimator):
         }
 
     def _warn(self, trace: Trace, models: np.ndarray, exact: np.ndarray) -> None:
-        """Say how far the nodes' models are from the solution."""
+        """Warn that the run has not converged, and how far the nodes' models are from the solution."""
         distance = np.sqrt(((models - exact) ** 2).sum((1, 2)).mean())
         advice = "" if self.standardize else "; standardize=True, or features of one size, make it faster"
         warnings.warn(
@@ -165,7 +165,7 @@ class Decentralized(BaseEstimator):
         )
 
     def _check(self) -> None:
-        """Refuse parameters of the wrong kind, each with a sentence."""
+        """Raise InputError for parameters of the wrong type."""
         for name, kind, words in (
             ("tol", Real, "a number"),
             ("n_nodes", Integral, "a whole number"),
@@ -182,8 +182,8 @@ class Decentralized(BaseEstimator):
             if not isinstance(size, Real):
                 raise InputError(f"the step size {name} is {size!r}, but it must be a number")
 
-    def _matched(self) -> Any:
-        """Return the network; one whose nodes are named as the sites is put into their order."""
+    def _ordered_network(self) -> Any:
+        """Return the network. If its nodes have the names of the sites, they get the order of the sites."""
         if not (hasattr(self.network, "nodes") and hasattr(self.network, "edges") and hasattr(self, "groups_")):
             return self.network
         if isinstance(self.network, Network) or set(self.network.nodes) != set(self.groups_.tolist()):
@@ -193,8 +193,8 @@ class Decentralized(BaseEstimator):
         ordered.add_edges_from(self.network.edges(data=True))
         return ordered
 
-    def _deal(self, count: int, groups: Any, random: np.random.RandomState) -> list[np.ndarray]:
-        """Return the rows of each node: those of a site, or else a random part."""
+    def _assign_rows(self, count: int, groups: Any, random: np.random.RandomState) -> list[np.ndarray]:
+        """Return the rows of each node: those of a site, or a random part."""
         if hasattr(self, "groups_"):
             del self.groups_  # of an earlier fit
         if groups is not None:
@@ -207,11 +207,11 @@ class Decentralized(BaseEstimator):
         return np.array_split(random.permutation(count), self.n_nodes)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle; `load` reads it, and `lessbits report` shows its run."""
+        """Write the fitted model to one file, without pickle. `load` reads it, and `lessbits report` shows its run."""
         check_is_fitted(self)
         save_model(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read what `save` wrote."""
+        """Return the model that `save` wrote."""
         return load_model(cls, path)

@@ -1,4 +1,4 @@
-"""Ridge regression fitted by nodes."""
+"""Ridge regression fitted by the nodes of a network."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -16,8 +16,24 @@ from lessbits.sklearn.fitting import Decentralized
 class DecentralizedRidge(RegressorMixin, Decentralized):
     """Ridge regression whose rows stay at the nodes of a network: Σ_j (a_j·w + b - y_j)² + alpha‖w‖².
 
-    `alpha` (above 0) and `fit_intercept` are scikit-learn's; the coefficients are those of its `Ridge`. All further
-    parameters, step sizes and attributes are as in `DecentralizedLogisticRegression`.
+    The coefficients are those of scikit-learn's `Ridge`. The attributes, and the choice of step sizes, are those of
+    `DecentralizedLogisticRegression`.
+
+    Args:
+        alpha: The penalty, above 0.
+        n_nodes: The number of nodes to which rows are assigned at random, unless `fit` gets `groups`.
+        network: The links between nodes, as in `lessbits.make_network`.
+        method: Name of the method, as in `lessbits.make_method`.
+        quantizer: The compressor of messages.
+        option: The gradients to take.
+        messages: The kind of messages.
+        batch_size: Samples in a batch per node, for options C and D.
+        step_sizes: Step sizes by name. Those that it does not name are chosen.
+        standardize: Whether nodes scale the features first.
+        fit_intercept: Whether the model has an intercept.
+        tol: Stop when the root mean square distance of the nodes' models from the pooled solution is at most this.
+        max_iter: The largest number of iterations.
+        random_state: Seed of the assignment of rows, and of the run.
 
     >>> from sklearn.datasets import load_diabetes
     >>> rows, targets = load_diabetes(return_X_y=True)
@@ -60,7 +76,17 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:  # noqa: N803
-        """Fit; `groups` names the site that holds each row, and each site is then a node."""
+        """Fit the model.
+
+        Args:
+            X: Rows of features, dense or sparse.
+            y: The target of each row.
+            sample_weight: Weight of each row; by default 1.
+            groups: The site that holds each row. Each site is then a node. By default rows are split at random.
+
+        Returns:
+            The fitted estimator itself.
+        """
         check_positive("alpha", self.alpha)
         rows, targets = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         found = self._fit(
@@ -71,7 +97,11 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """a·w + b of each row."""
+        """Return a·w + b of each row.
+
+        Args:
+            X: Rows of features, dense or sparse.
+        """
         check_is_fitted(self)
         rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return rows @ self.coef_ + self.intercept_

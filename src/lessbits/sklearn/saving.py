@@ -1,4 +1,4 @@
-"""Fitted models as files: those of the run's trace, with the model beside it."""
+"""Files of fitted models: the file of the run's trace, with the model added."""
 
 import json
 from os import PathLike, fspath
@@ -20,7 +20,7 @@ NAMES = ("classes_", "feature_names_in_", "groups_")  # these may be texts
 
 
 def save_model(model: Any, path: str | PathLike[str]) -> None:
-    """Write parameters, coefficients and the run."""
+    """Write the parameters, the coefficients and the run."""
     parameters = {name: _stored(name, value) for name, value in model.get_params(deep=False).items()}
     facts = {
         "format": FORMAT,
@@ -41,7 +41,7 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
 
 
 def load_model(kind: Any, path: str | PathLike[str]) -> Any:
-    """Read what `save_model` wrote."""
+    """Return the model that `save_model` wrote."""
 
     def make(arrays: dict[str, np.ndarray], texts: dict[str, str]) -> Any:
         if "model" not in texts:
@@ -65,7 +65,7 @@ def load_model(kind: Any, path: str | PathLike[str]) -> Any:
 
 
 def _stored(name: str, value: Any) -> Any:
-    """Return a parameter as JSON can hold it."""
+    """Return a parameter as a value for JSON."""
     if isinstance(value, Compressor):
         return value.name
     if name == "network" and not isinstance(value, str | PathLike):
@@ -85,7 +85,7 @@ def _stored(name: str, value: Any) -> Any:
 
 
 def _restored(value: Any) -> Any:
-    """Return a parameter as it was; a network is made again."""
+    """Return the original parameter; a network is rebuilt."""
     if isinstance(value, dict) and "edges" in value:
         return Network.from_edges(value["nodes"], value["edges"], value["weights"])
     return value

@@ -1,4 +1,4 @@
-"""Features shifted and scaled for the run alone: the model that is fitted stays the same, and is found much sooner."""
+"""Shifting and scaling of features for the run only: the fitted model is the same, and the run much shorter."""
 
 from typing import Any, NamedTuple, Self
 
@@ -7,27 +7,27 @@ from scipy import sparse
 
 
 class Scaling(NamedTuple):
-    """What every node subtracts from its features and divides them by.
+    """The mean that every node subtracts from its features, and the spread by which it divides them.
 
-    With a' = (a - mean)/spread the same predictions are a'·v + b' for v = spread·w and b' = b + mean·w; a penalty
-    v²/spread² keeps it the same problem. So any numbers do, as long as all nodes take the same: sums up a tree and
-    down again bring them, in 32 bits each.
+    With a' = (a - mean)/spread the same predictions are a'·v + b' for v = spread·w and b' = b + mean·w. A penalty
+    v²/spread² keeps the problem the same. So any numbers are valid if all nodes use the same ones. They are computed by
+    sums up a tree and down again, in 32 bits each.
     """
 
     mean: np.ndarray
     spread: np.ndarray
-    numbers: int  # that nodes have agreed on
+    numbers: int  # how many numbers the nodes exchanged
 
     @classmethod
     def none(cls, rows: Any) -> Self:
-        """Take features as they are."""
+        """Return a scaling that leaves features unchanged."""
         return cls(np.zeros(rows.shape[1]), np.ones(rows.shape[1]), 0)
 
     @classmethod
     def of(cls, rows: Any, weights: np.ndarray, penalty: float, centred: bool) -> Self:
-        """Take the mean of all rows (sparse rows, and rows without an intercept, keep their zero) and their spread.
+        """Return the mean and the spread of all rows. Sparse rows, and rows without an intercept, are not shifted.
 
-        The penalty is part of the spread: features smaller than that are held by it, and would become stiff.
+        The penalty is added to the variance: otherwise features smaller than the penalty would become stiff.
         """
         share = weights / weights.sum()
         if sparse.issparse(rows):
@@ -35,16 +35,16 @@ class Scaling(NamedTuple):
         else:
             mean = share @ rows if centred else np.zeros(rows.shape[1])
             square = share @ (rows - mean) ** 2
-        # As they travel; besides these, the sum of all weights.
+        # Rounded as they are sent. The sum of all weights is sent as well.
         mean, spread = np.array([mean, np.sqrt(square + penalty)], np.float32).astype(float)
         return cls(mean, spread, (1 + centred) * rows.shape[1] + 1)
 
     def apply(self, rows: Any) -> Any:
-        """Shift and scale."""
+        """Return the shifted and scaled rows."""
         return rows @ sparse.diags_array(1 / self.spread) if sparse.issparse(rows) else (rows - self.mean) / self.spread
 
     def undo(self, models: np.ndarray, intercept: bool) -> np.ndarray:
-        """Return models [outputs, features] of the features as they were, the intercept last if there is one."""
+        """Return models [outputs, features] for the original features, with the intercept last if there is one."""
         slopes = models[:, : len(self.spread)] / self.spread
         return np.column_stack([slopes, models[:, -1] - slopes @ self.mean]) if intercept else slopes
 
@@ -55,5 +55,5 @@ class Scaling(NamedTuple):
 
     @property
     def stretch(self) -> float:
-        """How many times farther a model may be from another than the scaled ones are, at most, and at least 1."""
+        """A bound, at least 1, on the ratio of the distance between two models to that between the scaled models."""
         return float(np.sqrt(1 + (self.spread**-2).max() + ((self.mean / self.spread) ** 2).sum()))

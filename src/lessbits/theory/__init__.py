@@ -1,4 +1,4 @@
-"""What the paper proves, as numbers (`theorems`), and what the mean-square analysis predicts (`mean_square`)."""
+"""The numbers that the paper proves (`theorems`), and those that the mean-square analysis predicts (`mean_square`)."""
 
 from lessbits.theory.mean_square import Prediction, mean_square_rate, practical_step_sizes
 from lessbits.theory.theorems import (

@@ -1,7 +1,7 @@
-"""What the paper proves, as numbers: step sizes, rates, Lyapunov coefficients, iterations, and free compression.
+"""The paper's theorems as numbers: step sizes, rates, Lyapunov coefficients, iterations, and free compression.
 
-Numbers in, numbers out. L and μ are `smoothness` and `convexity` (for options C and D the sample smoothness), ω is
-`omega`, and of the network only λ_max, λ_min⁺ and the largest weight matter.
+All functions take numbers and return numbers. L and μ are `smoothness` and `convexity` (for options C and D the sample
+smoothness), ω is `omega`. Of the network only λ_max, λ_min⁺ and the largest weight matter.
 """
 
 import math
@@ -11,17 +11,29 @@ from lessbits.errors import InputError, check_name, check_positive
 
 
 class TheoryInputs(NamedTuple):
-    """What the theorems depend on."""
+    """The numbers that the theorems depend on.
 
-    smoothness: float  # L
-    convexity: float  # μ
+    Attributes:
+        smoothness: L of the losses; for options C and D, of single samples.
+        convexity: μ, the strong convexity of the losses.
+        lambda_max: The largest eigenvalue of the network's Laplacian W.
+        lambda_min: λ_min⁺, the smallest eigenvalue of W above zero.
+        max_weight: The largest weight w_ij.
+        omega: ω, the variance bound of the quantizer.
+        samples: m of option D: samples per node, counted in batches.
+        noise: σ², the gradient noise of option C.
+        fading: R² of the quantizer `fading`: the factor by which its variance shrinks per iteration; otherwise 0.
+    """
+
+    smoothness: float
+    convexity: float
     lambda_max: float
-    lambda_min: float  # λ_min⁺
+    lambda_min: float
     max_weight: float
     omega: float
-    samples: float = 1.0  # m of option D: samples a node, in batches
-    noise: float = 0.0  # σ² of option C
-    fading: float = 0.0  # R² of the quantizer `fading`: by what its variance shrinks an iteration
+    samples: float = 1.0
+    noise: float = 0.0
+    fading: float = 0.0
 
     @property
     def condition_number(self) -> float:
@@ -40,12 +52,18 @@ class TheoryInputs(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """λ_max + 12ω max w_ij, which every theorem divides by."""
+        """λ_max + 12ω max w_ij, which occurs in every theorem."""
         return self.lambda_max + 12 * self.omega * self.max_weight
 
 
 class StepSizes(NamedTuple):
-    """θ, η and α of Algorithm 1."""
+    """The step sizes of Algorithm 1.
+
+    Attributes:
+        theta: θ, of the dual variable.
+        eta: η, of the gradient.
+        alpha: α, of the memory.
+    """
 
     theta: float
     eta: float
@@ -55,7 +73,12 @@ class StepSizes(NamedTuple):
 class LyapunovWeights(NamedTuple):
     """Coefficients of ‖X - X*‖², ‖H - X*‖² and Σ m_i B_{f_i}(w_i, x*), next to ‖Z - Z*‖²_{W†}.
 
-    m_i is 1/p_i, the mean number of iterations between two moves of an anchor: samples of node i over the batch size.
+    m_i is 1/p_i, the mean number of iterations between two updates of an anchor: samples of node i over the batch size.
+
+    Attributes:
+        iterate: Coefficient of ‖X - X*‖².
+        memory: Coefficient of ‖H - X*‖².
+        anchor: Coefficient of Σ m_i B_{f_i}(w_i, x*).
     """
 
     iterate: float
@@ -74,7 +97,12 @@ def _check(option: str, inputs: TheoryInputs) -> None:
 
 
 def step_sizes(option: str, inputs: TheoryInputs, target: float | None = None) -> StepSizes:
-    """Theorems A to D (equations 36, 41, 47, 56); option C takes η of Corollary C (50) if a target ε is given.
+    """Return the step sizes of Theorems A to D (equations 36, 41, 47, 56).
+
+    Args:
+        option: "A", "B", "C" or "D".
+        inputs: The numbers that the theorems depend on.
+        target: Squared error ε to reach. If given, option C uses η of Corollary C (equation 50).
 
     >>> consensus_on_a_ring = TheoryInputs(1, 1, lambda_max=4 / 3, lambda_min=0.0013, max_weight=1 / 3, omega=0)
     >>> round(step_sizes("A", consensus_on_a_ring).theta, 4)
@@ -89,7 +117,12 @@ def step_sizes(option: str, inputs: TheoryInputs, target: float | None = None) -
 
 
 def stochastic_eta(inputs: TheoryInputs, target: float | None) -> float:
-    """Equation 50: η for which option C reaches E‖x̂ - x*‖² ≤ ε; 1/(2L) without a target."""
+    """Return η for which option C reaches E‖x̂ - x*‖² ≤ ε (equation 50).
+
+    Args:
+        inputs: The numbers that the theorems depend on.
+        target: Squared error ε to reach; None for the largest η, 1/(2L).
+    """
     largest = 1 / (2 * inputs.smoothness)
     if target is None or inputs.noise == 0:
         return largest
@@ -103,9 +136,14 @@ def stochastic_eta(inputs: TheoryInputs, target: float | None) -> float:
 
 
 def rate(option: str, inputs: TheoryInputs, eta: float | None = None) -> float:
-    """ρ_A … ρ_D: at theory's step sizes the Lyapunov function shrinks by 1 - rate an iteration, in expectation.
+    """Return ρ_A … ρ_D. At theory's step sizes the Lyapunov function shrinks by 1 - rate per iteration, in expectation.
 
-    `eta` is option C's step size, 1/(2L) if not given. Noise that fades by itself leaves no faster rate than its own.
+    The rate is never faster than that of fading noise.
+
+    Args:
+        option: "A", "B", "C" or "D".
+        inputs: The numbers that the theorems depend on.
+        eta: Step size of option C; by default 1/(2L).
     """
     _check(option, inputs)
     condition = inputs.spread / (inputs.convexity * inputs.lambda_min)
@@ -122,14 +160,25 @@ def rate(option: str, inputs: TheoryInputs, eta: float | None = None) -> float:
 
 
 def noise_floor(inputs: TheoryInputs, eta: float) -> float:
-    """4η²σ²/ρ_C: the squared error at which option C stops, at most (proof of Corollary C)."""
+    """Return 4η²σ²/ρ_C, a bound on the squared error at which option C stops (proof of Corollary C).
+
+    Args:
+        inputs: The numbers that the theorems depend on.
+        eta: Step size η of the gradient.
+    """
     return 4 * eta**2 * inputs.noise / rate("C", inputs, eta)
 
 
 def iterations(option: str, inputs: TheoryInputs, target: float, start: float) -> int:
-    """Iterations after which (1/n) E‖X - X*‖² ≤ ε is proven, from Ψ⁰ = `start` divided by n (51 for option C).
+    """Return the iterations after which (1/n) E‖X - X*‖² ≤ ε is proven (equation 51 for option C).
 
     Options B and D: ‖X - X*‖² ≤ Ψ·η/(θ(1 - ημ/2)). Option A bounds x⁺ by the dual: μ²‖X⁺ - X*‖² ≤ ‖Z - Z*‖² ≤ λ_max Ψ.
+
+    Args:
+        option: "A", "B", "C" or "D".
+        inputs: The numbers that the theorems depend on.
+        target: Squared error ε to reach.
+        start: The Lyapunov function at the start, Ψ⁰, divided by n.
     """
     check_positive("the target error", target)
     sizes = step_sizes(option, inputs, target if option == "C" else None)
@@ -139,13 +188,19 @@ def iterations(option: str, inputs: TheoryInputs, target: float, start: float) -
         factor = 4 * sizes.eta / sizes.theta  # half of ε is left to the noise
     else:
         factor = sizes.eta / (sizes.theta * (1 - sizes.eta * inputs.convexity / 2))
-    speed = rate(option, inputs, sizes.eta)
-    shrinking = math.ceil(math.log(max(factor * start / target, 1)) / speed)
-    return shrinking + 1 if option == "A" else shrinking  # option A's x comes from the z of the iteration before
+    proven_rate = rate(option, inputs, sizes.eta)
+    shrinking = math.ceil(math.log(max(factor * start / target, 1)) / proven_rate)
+    return shrinking + 1 if option == "A" else shrinking  # option A computes x from the previous iteration's z
 
 
 def lyapunov_coefficients(option: str, inputs: TheoryInputs, sizes: StepSizes) -> LyapunovWeights:
-    """The weights of Ψ_A … Ψ_D."""
+    """Return the weights of Ψ_A … Ψ_D.
+
+    Args:
+        option: "A", "B", "C" or "D".
+        inputs: The numbers that the theorems depend on.
+        sizes: The step sizes.
+    """
     check_name("option", option, ("A", "B", "C", "D"))
     iterate = 0.0 if option == "A" else (1 - sizes.eta * inputs.convexity / 2) * sizes.theta / sizes.eta
     memory = 8 * sizes.theta**2 * inputs.omega * inputs.max_weight / sizes.alpha
@@ -154,25 +209,36 @@ def lyapunov_coefficients(option: str, inputs: TheoryInputs, sizes: StepSizes) -
 
 
 def free_omega(inputs: TheoryInputs) -> float:
-    """Equation 11: up to ω = min(ρ/ρ_∞, κρ) compression costs no more iterations, up to a constant."""
+    """Return min(ρ/ρ_∞, κρ). Up to this ω, compression is free up to a constant factor in iterations (equation 11).
+
+    Args:
+        inputs: The numbers that the theorems depend on.
+    """
     return min(inputs.rho / inputs.rho_inf, inputs.condition_number * inputs.rho)
 
 
 def noise_inflation(inputs: TheoryInputs, messages: str = "independent") -> float:
-    """How many times smaller tuned θ is at η = 1/L, and more iterations are needed, than without quantization.
+    """Return the factor by which quantization divides the tuned θ at η = 1/L, and multiplies the iterations.
 
     Noise acts like a larger λ_max: by 3ω max w_ij if it is independent on each link, by 3ωλ_max if a node's neighbours
-    share it. Tuned step sizes on ring and star fit 2.4 to 2.9 in place of 3.
+    share it. A fit to tuned step sizes on ring and star gives 2.4 to 2.9 in place of 3.
+
+    Args:
+        inputs: The numbers that the theorems depend on.
+        messages: "independent", "broadcast" or "edge".
     """
     weight = inputs.lambda_max if messages == "broadcast" else inputs.max_weight
     return 1 + 3 * inputs.omega * weight / inputs.lambda_max
 
 
 def corrected_step_sizes(inputs: TheoryInputs) -> StepSizes:
-    """Theorem 1 of LEAD, for the corrected method with θ = γ/(2η).
+    """Return the step sizes of LEAD's Theorem 1, for the corrected method with θ = γ/(2η).
 
-    Proven for broadcast messages, whose noise is at most ωλ_max in the proof; that of independent and edge messages is
-    at most ω times the largest weighted degree, which is no larger.
+    The theorem is proven for broadcast messages, whose noise is at most ωλ_max. The noise of independent and edge
+    messages is at most ω times the largest weighted degree, which is no larger.
+
+    Args:
+        inputs: The numbers that the theorems depend on.
     """
     _check("B", inputs)
     eta = 2 / (inputs.convexity + inputs.smoothness)

@@ -1,4 +1,4 @@
-"""Step sizes found by search."""
+"""Default step sizes, and search for step sizes and for the fewest bits."""
 
 from lessbits.tuning.grid import lattice
 from lessbits.tuning.search import Candidate, Tuning, tune

@@ -1,6 +1,6 @@
-"""What choices of method, quantizer and messages are expected to need, before anything is run.
+"""Estimates of the iterations and bits that a choice of method, quantizer and messages needs, without a run.
 
-Practical step sizes come with a predicted rate (theory/mean_square.py), and codecs with the length of a message.
+The rate of practical step sizes is predicted (theory/mean_square.py), and codecs give the length of a message.
 """
 
 from collections.abc import Iterable
@@ -25,13 +25,13 @@ from lessbits.quantizers import Compressor, Fading, Quantizer, make_quantizer
 from lessbits.quantizers.choices import dithers
 from lessbits.tuning.stepsizes import make_method
 
-PACES = (0.9, 0.75, 0.6)  # of fading, as shares of the logarithm of what exact messages shrink by
-FIRST_SPACING = 1.4  # of fading, in distances to the solution
-ROWS = 16  # Gaussian vectors that message lengths are found with
+PACES = (0.9, 0.75, 0.6)  # of fading: shares of the log of the factor by which the error shrinks with exact messages
+FIRST_SPACING = 1.4  # of fading, in units of the distance to the solution
+ROWS = 16  # Gaussian vectors that message lengths are averaged over
 
 
 class Choice(NamedTuple):
-    """All that shapes a method, but for its step sizes."""
+    """A method with its quantizer, messages and gradients, but without step sizes."""
 
     method: str
     quantizer: str
@@ -41,23 +41,23 @@ class Choice(NamedTuple):
     batch_size: int = 1
 
     def make(self, problem: Problem, network: Network, **sizes: float) -> Method:
-        """Make it, with practical step sizes where none are given."""
+        """Return the method, with practical step sizes where none are given."""
         choices: dict[str, Any] = {**self._asdict(), **sizes}
         return make_method(choices.pop("method"), problem, network, stepsizes="practical", **choices)
 
     def request(self, problem: Problem, network: Network) -> MethodRequest:
-        """Return what the mean-square analysis asks of it."""
+        """Return the request that the mean-square analysis takes."""
         quantizer, gradients = make_quantizer(self.quantizer, problem.dim), Gradients(self.option, self.batch_size)
         return MethodRequest(problem, network, quantizer, gradients, self.messages, self.corrected)
 
     def changes(self) -> dict[str, Any]:
-        """Return what differs from the defaults."""
-        usual = Choice("", "")
-        return {name: value for name, value in self._asdict().items() if value != getattr(usual, name)}
+        """Return the fields that differ from the defaults."""
+        defaults = Choice("", "")
+        return {name: value for name, value in self._asdict().items() if value != getattr(defaults, name)}
 
 
 class Constraints(NamedTuple):
-    """What a search must keep; None and False leave it free."""
+    """The fields of a choice that a search must not change. None and False leave a field free."""
 
     quantizer: str | None = None
     messages: str | None = None
@@ -66,20 +66,20 @@ class Constraints(NamedTuple):
     batch_size: int = 1
 
     def binds_messages(self) -> bool:
-        """Tell whether only methods with several kinds of messages, a corrected form or option A will do."""
+        """Return whether only methods with several kinds of messages, a corrected form or option A are possible."""
         return self.messages is not None or self.corrected or self.option == "A"
 
 
 class Estimate(NamedTuple):
-    """What a choice is expected to need."""
+    """The iterations and bits that a choice is expected to need."""
 
     choice: Choice
     iterations: float
-    bits: float  # a link, encoded and with headers
+    bits: float  # per link, encoded and with headers
 
 
 def message_bits(spelling: str, dim: int, deviation: float = 1.0) -> float:
-    """Return the mean length of a message about Gaussian vectors with this standard deviation, with its header."""
+    """Return the mean bits of a message, with its header, for Gaussian vectors with this standard deviation."""
     quantizer = make_quantizer(spelling, dim)
     codec = make_codec(quantizer, dim, dtype=np.dtype(jnp.result_type(float)))
     return 8 * (header_bytes(codec) + float(_mean_bytes(quantizer, codec.length_model(), dim, deviation)))
@@ -93,7 +93,7 @@ def _mean_bytes(quantizer: Compressor, length: Any, dim: int, deviation: float) 
 
 
 def estimate_bits(problem: Problem, network: Network, reduction: float, choices: Iterable[Choice]) -> list[Estimate]:
-    """Return what choices of primal-dual may need to divide the squared error by `reduction`, best first."""
+    """Return what choices of primal-dual need to divide the squared error by `reduction`, fewest bits first."""
     lengths: dict[tuple[str, float], float] = {}
     found = []
     for choice in choices:
@@ -103,7 +103,7 @@ def estimate_bits(problem: Problem, network: Network, reduction: float, choices:
         messages = choice.messages or "independent"
         fading = quantizer if isinstance(quantizer, Fading) else None
         prediction = predict_step_sizes(choice.request(problem, network), refine=fading is not None)
-        # What `fading` takes depends on how large the vectors are.
+        # The message length of `fading` depends on the size of the vectors.
         deviation = prediction.spread * float(fading.spacing(0)) if fading else 1.0
         key = (choice.quantizer, deviation)
         if key not in lengths:
@@ -115,20 +115,20 @@ def estimate_bits(problem: Problem, network: Network, reduction: float, choices:
 
 
 def predictable_choices(method: str, dim: int, kept: Constraints) -> list[Choice]:
-    """Return the choices of quantizer and messages that are worth a look."""
+    """Return the choices of quantizer and messages to estimate."""
     spellings = dithers(dim) if kept.quantizer is None else [kept.quantizer]
     variants = _variants(kept)
     return [Choice(method, name, *variant, kept.option, kept.batch_size) for name in spellings for variant in variants]
 
 
 def _variants(kept: Constraints) -> list[tuple[str, bool]]:
-    """Return kinds of messages, with the corrected step or without."""
+    """Return the kinds of messages, each with and without the corrected step."""
     kinds = ("edge", "broadcast") if kept.messages is None else (kept.messages,)
     return [(kind, each) for kind in kinds for each in ((True,) if kept.corrected else (False, True))]
 
 
 def fading_choices(method: str, problem: Problem, network: Network, kept: Constraints) -> list[Choice]:
-    """Return choices whose precision follows the pace of the method, a little slower than with exact messages."""
+    """Return choices with `fading` quantizers whose spacing shrinks a little slower than the error with exact ones."""
     distance = float(np.sqrt(np.mean((np.asarray(problem.start()) - problem.solution) ** 2)))
     if not distance > 0:
         return []

@@ -1,9 +1,11 @@
-"""What sends the fewest bits: methods, quantizers, messages and step sizes, in three stages.
+"""Search for the fewest bits over methods, quantizers, messages and step sizes, in three stages.
 
-First what is expected (expected.py). The best of these, and `tree` at several finenesses, are then run. The winners are
-refined: quantizers a little coarser and finer, and step sizes around theirs. On ill-conditioned problems practical step
-sizes may be far off, as they know no more than the worst node's smoothness; so there the search begins farther away,
-and tries `accelerated` too.
+1. Estimate the bits of all choices that can be predicted (estimates.py).
+2. Run the best of these with practical step sizes, and the other methods with several quantizers.
+3. Refine the winners: try slightly coarser and finer quantizers, and step sizes around theirs.
+
+Practical step sizes use only the smoothness of the worst node, so they may be far off on ill-conditioned problems.
+There the search of step sizes starts with a wider range, and includes `accelerated`.
 """
 
 import math
@@ -24,18 +26,18 @@ from lessbits.problems import Problem
 from lessbits.tuning import lattice
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, fading_choices, predictable_choices
 
-RUN = 3  # choices of primal-dual of each kind, with a scale or fading, that are run after the first stage
-REFINED = 2  # choices of other methods that are refined after the second
-AROUND = (-2, -1, 0, 1, 2)  # tenths of a decade around a step size
-FAR = (-10, -5, 0, 5, 10)  # where practical step sizes may be far off
-LOST = 1.5  # times the iterations of another
-PASSES = 4  # over all step sizes, while that helps
+RUN = 3  # choices of primal-dual of each kind (scaled or fading) that are run after the first stage
+REFINED = 2  # choices of other methods that are refined after the second stage
+AROUND = (-2, -1, 0, 1, 2)  # offsets from a step size, in tenths of a decade
+FAR = (-10, -5, 0, 5, 10)  # likewise, where practical step sizes may be far off
+LOST = 1.5  # a run has lost after this many times the iterations of another
+PASSES = 4  # at most, over all step sizes, while they improve
 MOST_ITERATIONS = 10_000
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a choice needed, one outcome a seed."""
+    """The outcomes of a choice with given step sizes, one per seed."""
 
     choice: Choice
     sizes: dict[str, float]
@@ -43,34 +45,48 @@ class Attempt:
 
     @property
     def reached(self) -> bool:
-        """Whether every run reached the target; there may be none, if no step sizes are stable."""
+        """Whether every run reached the target. There are no runs if no step sizes are stable."""
         return bool(self.outcomes) and all(outcome.reached for outcome in self.outcomes)
 
     @property
     def bits(self) -> float:
-        """Encoded bits a link, mean over the seeds; infinite if a run did not reach the target."""
+        """Encoded bits per link, mean over the seeds; infinite if a run did not reach the target."""
         return float(np.mean([outcome.wire_bits_per_link for outcome in self.outcomes])) if self.reached else math.inf
 
     @property
     def enough(self) -> int | None:
-        """Iterations after which a run with the same messages has lost to this one; None if that is not known."""
+        """Iterations after which a run with the same messages has lost to this one, or None if unknown."""
         return math.ceil(LOST * max(outcome.iterations for outcome in self.outcomes)) if self.reached else None
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Order by bits; those that did not reach the target by how near they came."""
-        near = [outcome.value if not outcome.diverged else math.inf for outcome in self.outcomes]
-        return self.bits, float(np.mean(near)) if near else math.inf
+        """Sort key: the bits, then the final value of runs that did not reach the target."""
+        values = [outcome.value if not outcome.diverged else math.inf for outcome in self.outcomes]
+        return self.bits, float(np.mean(values)) if values else math.inf
 
     def row(self) -> dict[str, Any]:
-        """Return it as a row of a table."""
+        """Return the attempt as a row of a table."""
         iterations = float(np.mean([outcome.iterations for outcome in self.outcomes])) if self.outcomes else math.inf
         return {**self.choice._asdict(), **self.sizes, "iterations": iterations, "wire_bits_per_link": self.bits}
 
 
 @dataclass
 class FewestBits:
-    """A search for the fewest bits to a target."""
+    """A search for the fewest bits to a target.
+
+    Attributes:
+        problem: The losses of all nodes.
+        network: The links between nodes, with their weights.
+        until: The target value of the goal.
+        goal: What `until` is compared with: "error", "suboptimality" or "consensus".
+        seeds: Seeds that every choice is run with.
+        iterations: Largest number of iterations of a run.
+        progress: Callback that takes lines about what is being run.
+        option: The gradients: "A", "B", "C" or "D".
+        batch_size: Samples of a stochastic gradient.
+        refused: Errors of the choices that could not be run.
+        tried: All attempts so far, by choice and step sizes.
+    """
 
     problem: Problem
     network: Network
@@ -85,9 +101,11 @@ class FewestBits:
     tried: dict[tuple[Any, ...], Attempt] = field(default_factory=dict)
 
     def search(self, methods: Sequence[str] | None = None, kept: Constraints | None = None) -> list[Attempt]:
-        """Estimate, run and refine; return all that was run, best first.
+        """Estimate, run and refine; return all attempts, best first.
 
-        `methods` are searched, or those that may send the fewest bits; `kept` is not changed.
+        Args:
+            methods: Names of the methods to search; by default those that may send the fewest bits.
+            kept: What the search must not change.
         """
         kept = (kept or Constraints())._replace(option=self.option, batch_size=self.batch_size)
         kinds = [find_method(name) for name in methods] if methods else self._candidates(kept)
@@ -99,34 +117,34 @@ class FewestBits:
                     self._guarded(kind, kept.quantizer)
                 else:
                     self._other(kind, kept.quantizer)
-            except InputError as error:  # it cannot use the quantizer; perhaps others can
+            except InputError as error:  # the method cannot use the quantizer; others may
                 self.refused.append(error)
         if not self.tried:
             raise self.refused[0]
         return sorted(self.tried.values(), key=lambda each: each.rank)
 
     def _candidates(self, kept: Constraints) -> list[type[Method]]:
-        """Return the methods to search, where none is named."""
+        """Return the methods to search if none are named."""
         kinds = [kind for kind in all_methods() if kind.may_send_fewest_bits(self.problem)]
         return [kind for kind in kinds if kind.predictable] if kept.binds_messages() else kinds
 
     def _predicted(self, kind: type[Method], kept: Constraints) -> None:
-        """A method that the mean-square analysis is about: predict first, and run what is best."""
+        """Search a method that the mean-square analysis covers: run the choices with the best predictions."""
         groups = [predictable_choices(kind.name, self.problem.dim, kept)]
         if kept.quantizer is None:
             groups.append(fading_choices(kind.name, self.problem, self.network, kept))
         self._say(f"{kind.name}: what {sum(map(len, groups))} choices of quantizer and messages may need")
         for choices in filter(None, groups):
-            hopeful = [each.choice for each in estimate_bits(self.problem, self.network, 1e6, choices)[:RUN]]
-            self._say(f"{kind.name}: {len(hopeful)} runs with practical step sizes")
-            best = min((self.run(choice) for choice in hopeful), key=lambda each: each.rank)
+            promising = [each.choice for each in estimate_bits(self.problem, self.network, 1e6, choices)[:RUN]]
+            self._say(f"{kind.name}: {len(promising)} runs with practical step sizes")
+            best = min((self.run(choice) for choice in promising), key=lambda each: each.rank)
             near = [] if kept.quantizer else _neighbours(best.choice)
             self._say(f"{kind.name}: {len(near)} runs with a coarser or finer quantizer")
             best = min([best, *(self.run(choice) for choice in near)], key=lambda each: each.rank)
             self.refine(best, kind.step_size_names, FAR if ill_conditioned(self.problem) else ())
 
     def _guarded(self, kind: type[Method], quantizer: str | None) -> None:
-        """A method that notices too large steps itself: what matters is the quantizer."""
+        """Search a method that detects too large steps by itself: the quantizer matters most."""
         names = kind.quantizers_to_try(self.problem.dim) if quantizer is None else [quantizer]
         self._say(f"{kind.name}: {len(names)} runs")
         best = min((self.run(self._choice(kind.name, name)) for name in names), key=lambda each: each.rank)
@@ -138,7 +156,7 @@ class FewestBits:
         self.refine(best, kind.step_size_names)
 
     def _other(self, kind: type[Method], quantizer: str | None) -> None:
-        """Any other method: all its step sizes, from far away too, as practical ones may be poor."""
+        """Search any other method: all its step sizes over a wide range, as practical ones may be poor."""
         names = kind.quantizers_to_try(self.problem.dim) if quantizer is None else [quantizer]
         self._say(f"{kind.name}: {len(names)} runs with practical step sizes")
         runs = [self.run(self._choice(kind.name, name)) for name in names]
@@ -166,9 +184,12 @@ class FewestBits:
         return self._sweep(choice, choice.make(self.problem, self.network, **sizes), [dict(sizes)])[0]
 
     def refine(self, start: Attempt, names: Sequence[str], far: Sequence[int] = ()) -> Attempt:
-        """Try step sizes around those of a run, one name after the other, and keep the best of each.
+        """Try step sizes around those of an attempt, one name after the other, and return the best attempt.
 
-        `far` are tenths of a decade to try first.
+        Args:
+            start: The attempt to improve.
+            names: Step sizes to change.
+            far: Offsets to try first, in tenths of a decade.
         """
         best = start
         for offsets in [far, *[AROUND] * PASSES] if far else [AROUND] * PASSES:
@@ -189,7 +210,7 @@ class FewestBits:
     def _sweep(
         self, choice: Choice, method: Method, grid: list[dict[str, float]], enough: int | None = None
     ) -> list[Attempt]:
-        """Run what is not known yet, up to `enough` iterations."""
+        """Return the attempts of a grid. Those not known yet are run, for up to `enough` iterations."""
         budget = Budget(min(self.iterations, enough or self.iterations), until=self.until, goal=self.goal)
         keys = [(choice, *sorted(sizes.items())) for sizes in grid]
         missing = [sizes for key, sizes in zip(keys, grid, strict=True) if key not in self.tried]
@@ -209,22 +230,25 @@ class FewestBits:
 
 
 def _moved(sizes: dict[str, float], name: str, tenths: int) -> dict[str, float]:
-    """Return step sizes with one moved; θ moves against η, as the dual step's stability depends on their product."""
-    moved = {**sizes, name: _beside(name, sizes[name], tenths)}
+    """Return step sizes with one shifted by tenths of a decade.
+
+    θ moves opposite to η, as the stability of the dual step depends on their product.
+    """
+    moved = {**sizes, name: _shift(name, sizes[name], tenths)}
     if name == "eta" and "theta" in sizes:
-        moved["theta"] = _beside("theta", sizes["theta"], -tenths)
+        moved["theta"] = _shift("theta", sizes["theta"], -tenths)
     return moved
 
 
-def _beside(name: str, size: float, tenths: int) -> float:
-    """Return a step size so many tenths of a decade away; of momentum, what it lacks to 1 is what counts."""
+def _shift(name: str, size: float, tenths: int) -> float:
+    """Return a step size shifted by tenths of a decade; for momentum β, 1 - β is shifted."""
     if name == "momentum":
-        return max(0.0, 1 - _beside("", 1 - size, tenths))
+        return max(0.0, 1 - _shift("", 1 - size, tenths))
     return lattice(round(10 * math.log10(size)) + tenths, 10)
 
 
 def _neighbours(choice: Choice) -> list[Choice]:
-    """Return the same choice with a few more and a few less levels, or coordinates."""
+    """Return the same choice with slightly more and slightly fewer levels or coordinates."""
     if choice.quantizer.startswith("fading:"):
         first, factor = map(float, choice.quantizer.split(":")[1:])
         pairs = [(first * 1.4, factor), (first / 1.4, factor), (first, factor**1.15), (first, factor ** (1 / 1.15))]
@@ -233,7 +257,7 @@ def _neighbours(choice: Choice) -> list[Choice]:
 
 
 def _with_levels(quantizer: str, factors: Sequence[float]) -> list[str]:
-    """Return quantizers with so many times the levels or coordinates; none if the name has no number.
+    """Return quantizers whose levels or coordinates are multiplied by each factor; none if the name has no number.
 
     >>> _with_levels("dither:10", (0.8, 1.25)), _with_levels("ternary", (2,))
     (['dither:8', 'dither:12'], [])

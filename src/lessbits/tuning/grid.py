@@ -7,14 +7,14 @@ import numpy as np
 from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method
 
-GROWTH = 3  # values added beyond an edge at a time
-AROUND = 4  # values on each side of a method's own step size, where no grid is given
+GROWTH = 3  # values added each time a grid grows beyond an edge
+AROUND = 4  # values on each side of the method's own step size if no grid is given
 
 GridSpec = Mapping[str, Sequence[float] | None]
 
 
 def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list[float]]:
-    """Return the values of each axis, in order."""
+    """Return the values of each axis of the grid, in increasing order."""
     if per_decade < 1:
         raise InputError(f"per_decade is {per_decade}, but a grid has at least one value a decade")
     axes = {}
@@ -37,14 +37,15 @@ def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list
 
 
 def lattice(number: int, per_decade: int) -> float:
-    """Return 10^(number/per_decade), the same bits wherever a grid starts."""
+    """Return 10^(number/per_decade), rounded so that it does not depend on where a grid starts."""
     return float(f"{10 ** (number / per_decade):.6g}")
 
 
 def extended(values: list[float], side: int) -> list[float]:
-    """Add values beyond an edge, in the ratio of the last two there, and on their lattice 10^(j/k) if they are on one.
+    """Return the values with more beyond an edge, in the ratio of the last two there.
 
-    The ratio is a decade at most, so that nothing good is jumped over.
+    New values are on the lattice 10^(j/k) if the last two are. The ratio is at most a decade, so that no good value is
+    skipped.
 
     >>> extended([1.0, 2.0, 4.0], 1)
     [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]

@@ -1,4 +1,4 @@
-"""How a search for step sizes is run."""
+"""Options of a search for step sizes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,23 +12,23 @@ AIMS = ("iterations", "bits", "value")
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
-    """How a search for step sizes is run; `tune` takes these by name.
+    """Options of a search for step sizes. `tune` takes them as keyword arguments.
 
     Attributes:
-        aim: "iterations" or "bits" (as encoded, with headers): the fewest to `until`; "value": the lowest goal when the
-            budget is spent. By default "iterations" with a target, else "value".
+        aim: "iterations" or "bits" (encoded, with headers) minimizes what a run needs to reach `until`; "value"
+            minimizes the goal when the budget is spent. By default "iterations" with a target, else "value".
         until: The target: a run ends as soon as the goal is at most this.
         goal: What `until` is compared with: "error", "suboptimality" or "consensus".
-        iterations: Iterations of a run at most; by default 10 000, or as many as the epochs or bits may need.
-        epochs: Budget: passes over the data of a run.
-        bits: Budget: nominal bits per link of a run.
+        iterations: Largest number of iterations of a run; by default 10 000, or what the epochs or bits need.
+        epochs: Budget of a run, in passes over the data.
+        bits: Budget of a run, in nominal bits per link.
         seeds: Seeds that every candidate is run with.
-        per_decade: Values per decade of a grid that is laid around the method's own step size.
+        per_decade: Values per decade of a grid around the method's own step size.
         grow: Whether a grid grows while its best value is at an edge.
-        margin: Runs that have spent this many times what the best one needed are stopped.
+        margin: A run is stopped after this many times the iterations that the best one needed.
         record_every: Iterations between two records.
-        out: Folder where every outcome is kept; a later call with the same problem, network, method and budget takes
-            outcomes from there.
+        out: Folder where every outcome is stored. A later call with the same problem, network, method and budget reuses
+            these outcomes.
         progress: Callback that takes lines about what is being run.
         width: Runs of a batch; see `SweepOptions`.
     """
@@ -49,7 +49,7 @@ class TuneOptions:
     width: int | None = None
 
     def checked(self) -> Self:
-        """Refuse what cannot be searched, and return the options with the aim resolved."""
+        """Return the options with the aim resolved. Raise an `InputError` if they are not valid."""
         aim = check_name("aim", self.aim or ("value" if self.until is None else "iterations"), AIMS)
         if aim != "value" and self.until is None:
             raise InputError(f"the aim is fewest {aim}, but to which target? Give until")
@@ -64,13 +64,13 @@ class TuneOptions:
         return replace(self, aim=aim)
 
     def say(self, text: str) -> None:
-        """Tell the progress callback, if there is one."""
+        """Pass a line to the progress callback, if there is one."""
         if self.progress is not None:
             self.progress(text)
 
 
 class TuneKeywords(TypedDict, total=False):
-    """The fields of `TuneOptions`, for type checkers; a test holds the two together."""
+    """The fields of `TuneOptions`, for type checkers. A test checks that the two agree."""
 
     aim: str | None
     until: float | None

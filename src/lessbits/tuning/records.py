@@ -1,4 +1,4 @@
-"""Outcomes that a search has kept, so that a later one need not run again."""
+"""Outcomes of a search, stored so that a later search can reuse them."""
 
 import json
 import math
@@ -16,7 +16,7 @@ FORMAT = "lessbits-outcomes-1"
 
 
 class Records:
-    """Outcomes of earlier calls, and where new ones are kept: a line of JSON each."""
+    """Outcomes of earlier calls and of this one, stored as one JSON object per line."""
 
     def __init__(self, out: Path | None, mark: str) -> None:
         self.path = None if out is None else out / "outcomes.jsonl"
@@ -51,16 +51,16 @@ class Records:
 
     @staticmethod
     def key(sizes: Mapping[str, float], seed: int) -> tuple[Any, ...]:
-        """What tells outcomes apart; the seed comes last."""
+        """Return the key of an outcome: its step sizes, then its seed."""
         return (*sorted(sizes.items()), seed)
 
     def get(self, sizes: Mapping[str, float], seed: int, limit: int) -> Outcome | None:
-        """Return a known outcome; one that was cut earlier than it would be now does not count."""
+        """Return a known outcome, or None. An outcome that was cut before `limit` iterations does not count."""
         outcome = self.known.get(self.key(sizes, seed))
         return None if outcome is None or (outcome.cut and outcome.iterations < limit) else outcome
 
     def add(self, outcome: Outcome) -> None:
-        """Keep an outcome."""
+        """Store an outcome."""
         with self.lock:
             self.known[self.key(outcome.sizes, outcome.seed)] = outcome
             if self.path is not None:

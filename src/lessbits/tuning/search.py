@@ -1,4 +1,4 @@
-"""Step sizes found by search: log grids that are swept together, and grow while the best is at their edge."""
+"""Search for step sizes on log grids, which grow while the best value is at an edge."""
 
 import math
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ from lessbits.tuning.grid import GridSpec, extended, make_axes
 from lessbits.tuning.options import TuneKeywords, TuneOptions
 from lessbits.tuning.records import Records
 
-NEAR = 2  # values on each side of the best in the other directions, where a grid grows
+NEAR = 2  # values on each side of the best along the other axes when a grid grows
 MOST_ITERATIONS = 10_000  # of a run without a budget
-MOST_GROWTH = 8  # times that a grid grows in each direction
+MOST_GROWTH = 8  # how often a grid grows in each direction
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Step sizes, and how the runs with them ended, one a seed."""
+    """Step sizes, and the outcomes of the runs with them, one per seed."""
 
     sizes: dict[str, float]
     outcomes: list[Outcome]
@@ -49,11 +49,11 @@ class Candidate:
         return any(outcome.cut for outcome in self.outcomes)
 
     def mean(self, name: str) -> float:
-        """Mean over the seeds of what was spent or reached."""
+        """Return the mean of a field of the outcomes over the seeds."""
         return float(np.mean([getattr(outcome, name) for outcome in self.outcomes]))
 
     def row(self) -> dict[str, Any]:
-        """Return it as a row of a table."""
+        """Return the candidate as a row of a table."""
         ended = "reached" if self.reached else "diverged" if self.diverged else "beaten" if self.cut else "ended"
         encoded = ("wire_bits_per_link",) if all(outcome.encoded for outcome in self.outcomes) else ()
         columns = ("iterations", "value", "error", "bits_per_link", *encoded, "epochs")
@@ -63,21 +63,29 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a search found: candidates from best to worst, and what to know about the grid."""
+    """The result of a search.
 
-    method: Method  # with the best step sizes
+    Attributes:
+        method: The method with the best step sizes.
+        candidates: All step sizes that were tried, with their outcomes, from best to worst.
+        notes: Remarks about the grid, such as a best value at an edge.
+        budget: When each run ended.
+        aim: What was minimized: "iterations", "bits" or "value".
+    """
+
+    method: Method
     candidates: list[Candidate]
     notes: list[str]
     budget: Budget
     aim: str
 
     def __repr__(self) -> str:
-        """Say what is best."""
+        """Show the number of candidates and the best one."""
         return f"Tuning(best of {len(self.candidates)}: {self.best.row()})"
 
     @property
     def best(self) -> Candidate:
-        """The winner."""
+        """The best candidate."""
         return self.candidates[0]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -97,10 +105,10 @@ def tune(
 
     Args:
         problem: The losses of all nodes.
-        network: Who talks to whom, with which weights.
-        method: The method; step sizes that are not searched stay as they are.
-        grid: The step sizes to search, by name, and their values; None in place of values stands for a log grid around
-            the method's own. By default the method's first step size.
+        network: The links between nodes, with their weights.
+        method: The method. Step sizes that are not searched are not changed.
+        grid: Maps names of step sizes to the values to try, or to None for a log grid around the method's own value. By
+            default the method's first step size is searched.
         **options: The fields of `TuneOptions`: aim, until, goal, budgets, seeds and so on.
 
     Example:
@@ -129,7 +137,7 @@ def tune(
 
 
 def _needed(method: Method, problem: Problem, epochs: float | None, bits: float | None) -> int | None:
-    """Return the iterations that spend a budget of epochs or bits, about; None without one."""
+    """Return about how many iterations spend a budget of epochs or bits. Return None without a budget."""
     ends = [] if epochs is None else [epochs / method.passes(problem)]
     if bits is not None:
         ends.append(bits / sum(compressor.bits(problem.dim) for compressor in method.compressors))
@@ -137,7 +145,7 @@ def _needed(method: Method, problem: Problem, epochs: float | None, bits: float 
 
 
 def _unswept(method: Method, axes: Mapping[str, Any]) -> Method:
-    """Return the method with the swept step sizes set to one: what all its candidates share."""
+    """Return the method with the searched step sizes set to one, which is the same for all candidates."""
     return replace(method, **dict.fromkeys(axes, 1.0))  # type: ignore[type-var]
 
 
@@ -150,16 +158,16 @@ class _Search:
     budget: Budget
     options: TuneOptions
     records: Records
-    grid: list[dict[str, float]] = field(default_factory=list)  # what has been tried, or is being
+    grid: list[dict[str, float]] = field(default_factory=list)  # all candidates so far
 
     @property
     def aim(self) -> str:
-        """What is best."""
+        """What is minimized."""
         assert self.options.aim is not None
         return self.options.aim
 
     def run(self) -> Tuning:
-        """Sweep, and grow the grid until its best is inside."""
+        """Run the grid, and let it grow until its best value is not at an edge."""
         notes: list[str] = []
         grow = self.options.grow
         grown: dict[tuple[str, int], int] = {}
@@ -187,7 +195,7 @@ class _Search:
         return Tuning(best, candidates, notes, self.budget, self.aim)
 
     def _grow(self, name: str, side: int, best: Mapping[str, float]) -> list[dict[str, float]]:
-        """Return candidates beyond an edge, near the best in the other directions, and remember the new values."""
+        """Return candidates beyond an edge, near the best along the other axes, and add the new values to the axis."""
         longer = extended(self.axes[name], side)
         ranges = {}
         for other, values in self.axes.items():
@@ -198,7 +206,7 @@ class _Search:
         return [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())]
 
     def _untried_neighbours(self, best: Mapping[str, float]) -> list[dict[str, float]]:
-        """Return the candidates next to the best that a grid that grew in patches has left out."""
+        """Return the candidates next to the best that are not in the grid yet."""
         ranges = {}
         for name, values in self.axes.items():
             at = values.index(best[name])
@@ -207,7 +215,7 @@ class _Search:
         return [sizes for sizes in beside if sizes not in self.grid]
 
     def _sweep(self) -> list[Candidate]:
-        """Run what is not known yet, and rank all."""
+        """Run the candidates without a known outcome, and return all of them, ranked."""
         for seed in self.options.seeds:
             missing = [sizes for sizes in self.grid if self.records.get(sizes, seed, self._limit(seed)) is None]
             missing.sort(key=self._distance)
@@ -230,7 +238,7 @@ class _Search:
         return sorted(candidates, key=self._rank)
 
     def _final(self, sizes: dict[str, float], seed: int, limit: int) -> Outcome:
-        """Return an outcome as if the limit had been known from the start, so that timing leaves no trace in tables."""
+        """Return an outcome as if the limit had been known from the start, so that results do not depend on timing."""
         outcome = self.records.known[self.records.key(sizes, seed)]
         if outcome.iterations < limit or (outcome.iterations == limit and not outcome.cut):
             return outcome
@@ -239,14 +247,14 @@ class _Search:
         return replace(outcome, reached=False, diverged=False, cut=True, iterations=limit, **unknown)
 
     def _distance(self, sizes: Mapping[str, float]) -> float:
-        """How far from the middle of the grid: likely winners first, so that others are stopped early."""
+        """Return the distance from the middle of the grid. Likely winners run first, so that others stop early."""
         total = 0.0
         for name, values in self.axes.items():
             total += abs(values.index(sizes[name]) - (len(values) - 1) / 2)
         return total
 
     def _limit(self, seed: int) -> int:
-        """Return from which iteration on a run has lost."""
+        """Return the iteration from which on a run has lost."""
         if self.aim == "value":
             return self.budget.iterations
         outcomes = [self.records.known.get(self.records.key(sizes, seed)) for sizes in self.grid]
@@ -254,18 +262,18 @@ class _Search:
         return min([self.budget.iterations, *(int(self.options.margin * count) + 1 for count in won)])
 
     def _rank(self, candidate: Candidate) -> tuple[float, ...]:
-        """Those that reached the target by what they spent; then those that did not by what they reached."""
+        """Rank candidates that reached the target by what they spent, then the others by what they reached."""
         if self.aim != "value" and candidate.reached:
             return (0, candidate.mean("iterations" if self.aim == "iterations" else "wire_bits_per_link"))
         if candidate.diverged:
             return (3, -candidate.mean("iterations"))
-        if candidate.cut:  # in some seeds it may have reached the target
+        if candidate.cut:  # with some seeds it may have reached the target
             return (2, -sum(outcome.reached for outcome in candidate.outcomes), candidate.mean("iterations"))
         value = candidate.mean("value")
         return (1, value) if np.isfinite(value) else (2, 0)
 
     def _edges(self, candidates: list[Candidate]) -> list[tuple[str, int]]:
-        """Return the axes, and their sides, at whose edge the best is."""
+        """Return the axes and sides where the best candidate is at an edge."""
         best = candidates[0]
         edges = []
         for name, values in self.axes.items():

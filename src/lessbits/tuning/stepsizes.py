@@ -1,4 +1,4 @@
-"""Methods by name, with step sizes that the user did not give: proven ones, or practical ones that are tried first."""
+"""Methods by name, with default step sizes: proven ones, or practical ones that are tested in a short run."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -31,15 +31,15 @@ def make_method(
     seed: int = 0,
     **choices: Any,
 ) -> Method:
-    """Make a method by its name, for a problem and a network.
+    """Return the method with this name, configured for a problem and a network.
 
     Args:
-        name: Name of the method, such as "primal-dual", "lead" or "choco"; or one that `register_method` added.
+        name: Name of the method, such as "primal-dual", "lead" or "choco", or a name that `register_method` added.
         problem: The losses of all nodes.
-        network: Who talks to whom, with which weights.
-        quantizer: What compresses messages: a name such as "dit-4", or a quantizer; by default the method's own.
-        stepsizes: How step sizes that are not given are chosen. "theory" takes those of the publication, which are
-            proven and small; "practical" takes larger ones, and tries them in a short run first.
+        network: The links between nodes, with their weights.
+        quantizer: Compresses messages: a name such as "dit-4", or a quantizer. By default the method's own.
+        stepsizes: How step sizes that are not given are chosen. "theory" uses those of the publication, which are
+            proven and small; "practical" uses larger ones, which are tested in a short run first.
         target: A squared error to reach, for step sizes that depend on it (option C of Algorithm 1).
         seed: Seed of the short run.
         **choices: `option` (the gradients: "A" dual, "B" full, "C" stochastic, "D" variance-reduced), `batch_size` (for
@@ -74,13 +74,13 @@ def make_method(
 def primal_dual(
     problem: Problem, network: Network, quantizer: str | Compressor = "dit-4", **choices: Any
 ) -> PrimalDual:
-    """Make Algorithm 1 for a problem and a network: `make_method("primal-dual", ...)`.
+    """Return Algorithm 1 for a problem and a network, as `make_method("primal-dual", ...)` does.
 
     Args:
         problem: The losses of all nodes.
-        network: Who talks to whom, with which weights.
-        quantizer: What compresses messages: a name such as "dit-4", or a quantizer.
-        **choices: As `make_method` takes them: `option`, `messages` ("independent", "broadcast" or "edge"),
+        network: The links between nodes, with their weights.
+        quantizer: Compresses messages: a name such as "dit-4", or a quantizer.
+        **choices: Further arguments of `make_method`: `option`, `messages` ("independent", "broadcast" or "edge"),
             `batch_size`, `corrected`, `theta`, `eta`, `alpha`, `stepsizes`, `target` and `seed`.
 
     Example:
@@ -93,7 +93,7 @@ def primal_dual(
 
 
 def configure_method(kind: type[Method], request: MethodRequest, seed: int = 0) -> Method:
-    """Make a method from a request whose choices are resolved; practical step sizes are tried first."""
+    """Return the method of a request whose choices are resolved. Practical step sizes are tested in a short run."""
     if request.corrected and not kind.correctable:
         raise InputError(f"corrected was given, but it is a variant of primal-dual, and the method is {kind.name}")
     for name in request.given:
@@ -103,15 +103,15 @@ def configure_method(kind: type[Method], request: MethodRequest, seed: int = 0) 
     method = kind.configure(request)
     if not request.practical or kind.guarded or not kind.undecided(request):
         return method
-    return _tried(kind, request, method, seed)
+    return _halve_until_stable(kind, request, method, seed)
 
 
-def _tried(kind: type[Method], request: MethodRequest, method: Method, seed: int) -> Method:
-    """Run a little with the step sizes, and halve those not given until nothing grows."""
+def _halve_until_stable(kind: type[Method], request: MethodRequest, method: Method, seed: int) -> Method:
+    """Test the step sizes in short runs, and halve those not given until the error does not grow."""
     problem = request.problem
     for _ in range(MOST_TRIALS):
         sizes = {name: float(getattr(method, name)) for name in kind.step_size_names}
-        # Stochastic options need a pass over the data to show what they do.
+        # Stochastic options need a pass over the data to show whether they are stable.
         iterations = int(min(TRIAL_ITERATIONS / method.passes(problem), 10 * TRIAL_ITERATIONS))
         options = RunOptions(iterations=iterations, seed=seed, record_every=max(10, iterations // 100))
         trial = run_where_held(problem, request.network, method, options)

@@ -1,4 +1,4 @@
-"""What is expected to send the fewest bits, from predictions and short runs: the end of `lessbits advise`."""
+"""Estimates of the fewest bits from predictions and short runs, for `lessbits advise`."""
 
 import math
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.tuning.estimates import Choice, Constraints, Estimate, estimate_bits, predictable_choices
 
-TRIAL_ROUNDS = 40  # of methods whose rounds take several iterations
-TRIAL_ITERATIONS = 2000  # of the others
+TRIAL_ROUNDS = 40  # for methods whose rounds take several iterations
+TRIAL_ITERATIONS = 2000  # for the others
 MOST_WORK = 1e9  # numbers that a trial may send
-REDUCTION = 1e-6  # of the goal, where no target is given
+REDUCTION = 1e-6  # of the goal if no target is given
 
 
 def default_target(problem: Problem, goal: str) -> tuple[float, float]:
-    """Return the goal's value at the start, and a millionth of it."""
+    """Return the value of the goal at the start, and the default target, a millionth of it."""
     start = float(score(problem.start(), problem, Target.of(problem))[goal])
     return start, REDUCTION * start
 
@@ -26,10 +26,18 @@ def default_target(problem: Problem, goal: str) -> tuple[float, float]:
 def estimate_fewest_bits(
     problem: Problem, network: Network, goal: str, until: float | None, kept: Constraints
 ) -> tuple[float, list[Estimate]]:
-    """Return the target, and what is expected to send the fewest bits to it, best first.
+    """Return the target, and the choices that are expected to send the fewest bits to it, best first.
 
-    Gossip is judged by the predicted rate of its practical step sizes, or by a short run if that prediction is too
-    careful, as are all other methods. Messages, a corrected step or option A that must be kept leave gossip alone.
+    The choice of primal-dual comes from the predicted rates of practical step sizes. Its bits, and those of all other
+    methods, are extrapolated from a short run; where that is not possible, the prediction is used. If messages, the
+    corrected step or option A must be kept, only primal-dual is considered.
+
+    Args:
+        problem: The losses of all nodes.
+        network: The links between nodes, with their weights.
+        goal: What `until` is compared with: "error", "suboptimality" or "consensus".
+        until: The target; None for a millionth of the goal at the start.
+        kept: What must not be changed.
     """
     if kept.option == "C":
         raise InputError("option is 'C', but it stops at a floor that no bits lower: ask about option B or D")
@@ -46,7 +54,7 @@ def estimate_fewest_bits(
             predicted = estimate_bits(problem, network, max(start / until, 1.0), choices)[0]
             found.append(trial.of(predicted.choice, predicted))
         elif not kept.binds_messages():
-            # What suits gossip suits methods like it; those that guard their steps have a quantizer of their own.
+            # The best quantizer of primal-dual suits similar methods; guarded methods have a quantizer of their own.
             own = kind.default_quantizer if kind.guarded or predicted is None else predicted.choice.quantizer
             choice = Choice(kind.name, kept.quantizer or own)
             found.append(trial.of(choice._replace(option=kept.option, batch_size=kept.batch_size)))
@@ -55,7 +63,7 @@ def estimate_fewest_bits(
 
 @dataclass(frozen=True)
 class _Trial:
-    """Short runs, from which one can go on in thought."""
+    """Short runs, whose rate is extrapolated to the target."""
 
     problem: Problem
     network: Network
@@ -63,7 +71,7 @@ class _Trial:
     until: float
 
     def of(self, choice: Choice, otherwise: Estimate | None = None) -> Estimate | None:
-        """Run a choice for a while; `otherwise` if it cannot be run, or a try would take too long."""
+        """Return the estimate of a short run, or `otherwise` if it cannot be run or would take too long."""
         try:
             method = choice.make(self.problem, self.network)
             length = method.round_length
@@ -85,7 +93,7 @@ class _Trial:
         value, bits, iterations = (float(trace[name][-1]) for name in (self.goal, "wire_bits_per_link", "iteration"))
         longer = 1.0
         if value > self.until:
-            # Go on as fast as in the second half: the first is often faster.
+            # Extrapolate at the rate of the second half: the first is often faster.
             half = trace[self.goal][len(trace) // 2]
             fallen = math.log(half / value) if half > value > 0 else 0.0
             longer += math.log(value / self.until) / fallen / 2 if fallen > 0 else math.inf

@@ -1,1 +1,1 @@
-"""Nodes in several processes that exchange bytes."""
+"""The engine of real messages: nodes in several processes that exchange bytes."""

@@ -1,4 +1,4 @@
-"""A process that ends while others still wait for its messages says so, and all end."""
+"""Detection of processes that end while others still wait for their messages. All processes are then ended."""
 
 import atexit
 import threading
@@ -12,15 +12,15 @@ import numpy as np
 if TYPE_CHECKING:
     from lessbits.engines.distributed.mpi import MpiTransport
 
-LOOK_EVERY = 1.0  # seconds
+POLL_INTERVAL = 1.0  # seconds
 TAG = 1
 
 
 class DepartureNotice:
-    """Tells the neighbours when this process ends, and listens for theirs while it waits for a message.
+    """Notifies the neighbours when this process ends, and receives their notices in a thread.
 
-    MPI would wait for ever for the message of a process that has left its loop earlier than the others, or that was
-    ended by `sys.exit`.
+    Without it MPI waits forever for the message of a process that left its loop before the others, or called
+    `sys.exit`.
     """
 
     def __init__(self, transport: "MpiTransport", neighbors: Sequence[int]) -> None:
@@ -28,7 +28,7 @@ class DepartureNotice:
         self.iteration, self.waiting = 0, False
         if transport.size == 1:
             return
-        self.world = transport.world.Dup()  # so that no message of ours is taken for one of the user's
+        self.world = transport.world.Dup()  # keeps these notices apart from the user's own MPI messages
         self.ending = threading.Event()
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
@@ -36,7 +36,7 @@ class DepartureNotice:
 
     @contextmanager
     def expecting(self, iteration: int) -> Iterator[None]:
-        """Mark the time in which messages of an iteration are waited for."""
+        """Mark a block of code that waits for the messages of an iteration."""
         self.iteration, self.waiting = iteration, True
         yield
         self.iteration, self.waiting = iteration + 1, False
@@ -44,14 +44,14 @@ class DepartureNotice:
     def _listen(self) -> None:
         notice = np.zeros(2, np.int64)
         left: dict[int, tuple[int, int]] = {}
-        while not self.ending.wait(LOOK_EVERY):
+        while not self.ending.wait(POLL_INTERVAL):
             for neighbor in self.neighbors:
                 if neighbor not in left and self.world.Iprobe(neighbor, TAG):
                     self.world.Recv(notice, neighbor, TAG)
                     left[neighbor] = int(notice[0]), int(notice[1])
             for neighbor, (iterations, turn) in left.items():
                 if self.waiting and self.iteration >= iterations:
-                    time.sleep(turn * LOOK_EVERY)  # one of its neighbours says it for all
+                    time.sleep(turn * POLL_INTERVAL)  # so that only one of its neighbours prints the line
                     self.transport.end(
                         f"lessbits: node {neighbor} has ended after {iterations} iterations, but node "
                         f"{self.transport.rank} waits for its message of iteration {self.iteration}: all end",
@@ -59,13 +59,13 @@ class DepartureNotice:
                     )
 
     def _leave(self) -> None:
-        """Tell the neighbours, and wait for all to come to their end."""
+        """Notify the neighbours, and wait until all processes end."""
         self.ending.set()
         self.listener.join()
-        parting = [np.array([self.iteration, turn]) for turn in range(len(self.neighbors))]
-        notice = [self.world.Isend(*pair, TAG) for pair in zip(parting, self.neighbors, strict=True)]
-        everybody = self.world.Ibarrier()
-        while not everybody.Test():
-            time.sleep(LOOK_EVERY / 20)
-        for message in notice:
-            message.Wait()
+        notices = [np.array([self.iteration, turn]) for turn in range(len(self.neighbors))]
+        requests = [self.world.Isend(*pair, TAG) for pair in zip(notices, self.neighbors, strict=True)]
+        barrier = self.world.Ibarrier()
+        while not barrier.Test():
+            time.sleep(POLL_INTERVAL / 20)
+        for request in requests:
+            request.Wait()

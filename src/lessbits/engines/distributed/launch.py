@@ -1,4 +1,4 @@
-"""Starts the ranks of a run with mpiexec, watches them, and says which one died if one does."""
+"""Launch of the ranks of a run with mpiexec. It forwards signals and output, and reports a rank that died."""
 
 import contextlib
 import importlib.util
@@ -17,21 +17,21 @@ from typing import IO, Any, Self, TextIO
 from lessbits.engines.interrupts import SIGNALS
 from lessbits.errors import InputError
 
-JOB = "LESSBITS_JOB"  # a folder where ranks write their process numbers
+JOB = "LESSBITS_JOB"  # a folder where each rank writes its process number
 LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
 SIZES = ("PMI_SIZE", "PMIX_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PALS_SIZE")
 NEIGHBORS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", "PALS_LOCAL_SIZE")
-EXPECTED = "LESSBITS_RANKS"  # how many of them we started
-FORCE_AFTER = 120.0  # seconds after which ranks that were asked to stop are ended
+EXPECTED = "LESSBITS_RANKS"  # the number of ranks that `launch` started
+FORCE_AFTER = 120.0  # seconds after which ranks that were asked to stop are killed
 
 
 def rank_number() -> int | None:
-    """Return which rank this process is, None if no MPI launcher started it."""
+    """Return the rank of this process, or None if no MPI launcher started it."""
     return next((int(os.environ[name]) for name in LAUNCHERS if os.environ.get(name, "").isdigit()), None)
 
 
 def check_alone(ranks: int | None) -> None:
-    """Refuse to simulate on several processes, which would do the same run many times over."""
+    """Raise an `InputError` if the simulator was started in several processes, each of which would do the same run."""
     if ranks is not None:
         raise InputError(f"ranks is {ranks}, but the simulator is one process: give --engine mpi too, or leave it out")
     started = next((int(os.environ[name]) for name in SIZES if os.environ.get(name, "").isdigit()), 1)
@@ -40,19 +40,19 @@ def check_alone(ranks: int | None) -> None:
 
 
 def become_rank() -> None:
-    """Prepare this process, before anything heavy is imported: threads for its share of the cores."""
+    """Limit this process to its share of the cores. Call it before any large library is imported."""
     local_ranks = next((os.environ[name] for name in NEIGHBORS if os.environ.get(name, "").isdigit()), "1")
     threads = str(max(1, (os.cpu_count() or 1) // max(1, int(local_ranks))))
-    # Ranks that start more threads than there are cores fight for them. NPROC is what XLA asks.
+    # More threads than cores would slow all ranks down. XLA reads NPROC.
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, threads)
     if JOB in os.environ:
-        with contextlib.suppress(OSError):  # on another machine there is no such folder
+        with contextlib.suppress(OSError):  # the folder does not exist on other machines
             (Path(os.environ[JOB]) / str(os.getpid())).write_text(str(rank_number()))
 
 
 def end_all_ranks(error: InputError) -> None:
-    """Let one rank say what all of them may have to say, and end all; return if there is no MPI to do it with."""
+    """End all ranks with one line for an error that all of them may have. Return if there is no MPI."""
     from lessbits.engines.distributed.mpi import MPI, MpiTransport
 
     if MPI is not None:
@@ -60,7 +60,7 @@ def end_all_ranks(error: InputError) -> None:
 
 
 def find_mpiexec() -> str:
-    """Return the launcher that belongs to this Python, else the system's."""
+    """Return the mpiexec beside this Python, or else that of the system."""
     beside = Path(sys.executable).parent / "mpiexec"
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
@@ -69,7 +69,7 @@ def find_mpiexec() -> str:
 
 
 def check_launch(encode: bool) -> None:
-    """Refuse early what ranks would all refuse."""
+    """Raise an `InputError` before the launch if all ranks would fail."""
     if encode:
         raise InputError("encode was asked for with the MPI engine, which always encodes: leave it out")
     if importlib.util.find_spec("mpi4py") is None:
@@ -79,7 +79,7 @@ def check_launch(encode: bool) -> None:
 
 
 def check_ranks(found: int, wanted: int | None) -> None:
-    """Refuse another number of ranks than was asked for: with a launcher of another MPI each rank is alone."""
+    """Raise an `InputError` for a wrong number of ranks. With a launcher of another MPI each rank finds only itself."""
     started = os.environ.get(EXPECTED)
     if started is not None and int(started) != found:
         raise InputError(
@@ -91,12 +91,12 @@ def check_ranks(found: int, wanted: int | None) -> None:
 
 
 def launch(ranks: int | None, arguments: list[str]) -> int:
-    """Run `lessbits` with these arguments on so many ranks (by default one a core), and return its exit status."""
+    """Run `lessbits` with these arguments on several ranks (by default one per core), and return its exit status."""
     ranks = ranks or os.cpu_count() or 1
-    command = [*_ending_with_us(), find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "lessbits", *arguments]
+    command = [*_killed_with_parent(), find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "lessbits", *arguments]
     with tempfile.TemporaryDirectory(prefix="lessbits-") as job:
         environment = {**os.environ, JOB: job, EXPECTED: str(ranks), "COLUMNS": str(shutil.get_terminal_size().columns)}
-        # In a session of its own: Ctrl-C reaches it through us, once.
+        # In a session of its own, so that Ctrl-C reaches it only once, through `_Forwarding`.
         process = subprocess.Popen(
             command,
             env=environment,
@@ -107,13 +107,13 @@ def launch(ranks: int | None, arguments: list[str]) -> int:
         )
         died: dict[str, str] = {}
         pipes = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
-        listeners = [threading.Thread(target=_listen, args=(*pipe, died), daemon=True) for pipe in pipes]
+        readers = [threading.Thread(target=_forward_output, args=(*pipe, died), daemon=True) for pipe in pipes]
         with _Forwarding(process) as forwarding:
-            for listener in listeners:
-                listener.start()
+            for reader in readers:
+                reader.start()
             status = process.wait()
-            for listener in listeners:
-                listener.join()
+            for reader in readers:
+                reader.join()
         if forwarding.forced:
             print(
                 f"lessbits: the ranks were ended before they had stopped by themselves, {forwarding.forced}: what was "
@@ -128,31 +128,31 @@ def launch(ranks: int | None, arguments: list[str]) -> int:
         return 1
 
 
-def _ending_with_us() -> list[str]:
-    """Let the kernel end mpiexec, and so the ranks, should this process be killed: nobody would watch them."""
+def _killed_with_parent() -> list[str]:
+    """Return a command prefix that makes the kernel kill mpiexec, and so the ranks, if this process is killed."""
     if sys.platform != "linux":
         return []
     parent_death_signal = 1
     ask = f"import ctypes, os, sys; ctypes.CDLL(None).prctl({parent_death_signal}, {int(signal.SIGKILL)})"
-    # What is asked for stays asked for when the process becomes another program.
+    # The request stays in force after `execv`.
     return [sys.executable, "-S", "-c", f"{ask}; os.execv(sys.argv[1], sys.argv[1:])"]
 
 
 class _Forwarding:
-    """Passes wishes to stop on to the ranks; ends them if they are asked twice, or do not stop."""
+    """Forwards the first signal to the ranks. Kills them on a second one, or if they do not stop in time."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process, self.asked, self.forced = process, False, ""
-        self.before: dict[int, Any] = {}
+        self.previous_handlers: dict[int, Any] = {}
         self.timer = threading.Timer(FORCE_AFTER, self._end, (f"{FORCE_AFTER:g} s after they were asked to",))
         self.timer.daemon = True
 
     def __enter__(self) -> Self:
-        """Listen."""
-        self.before = {number: signal.signal(number, self._hear) for number in SIGNALS}
+        """Install the signal handlers."""
+        self.previous_handlers = {number: signal.signal(number, self._handle) for number in SIGNALS}
         return self
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
             self._end("as they were asked twice")
         else:
@@ -168,16 +168,16 @@ class _Forwarding:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Listen no more."""
+        """Restore the previous signal handlers."""
         if error is not None:
             self._end("after an error here")
         self.timer.cancel()
-        for number, handler in self.before.items():
+        for number, handler in self.previous_handlers.items():
             signal.signal(number, handler)
 
 
-def _listen(stream: IO[bytes], out: TextIO, died: dict[str, str]) -> None:
-    """Pass on what the ranks say, without the launcher's own lines; note what it says of a process that died."""
+def _forward_output(stream: IO[bytes], out: TextIO, died: dict[str, str]) -> None:
+    """Print the output of the ranks without the launcher's own lines. Store what those say about a dead process."""
     inside = False
     with stream:
         for line in stream:
@@ -188,7 +188,7 @@ def _listen(stream: IO[bytes], out: TextIO, died: dict[str, str]) -> None:
                     if match := re.search(pattern, text):
                         died.setdefault(name, match[1])
             elif not re.match(r"={20,}$|Abort\(\d+\) on node|\[mpiexec", text):
-                with contextlib.suppress(BrokenPipeError):  # `| head` has read enough; the ranks go on
+                with contextlib.suppress(BrokenPipeError):  # the reader, such as `| head`, is gone; the ranks continue
                     print(text, file=out, flush=True)
 
 

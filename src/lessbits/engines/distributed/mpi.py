@@ -1,6 +1,6 @@
-"""Runs on real processes: one rank holds some nodes, and their messages are bytes that MPI carries.
+"""Runs on MPI processes: each rank holds some nodes, and MPI carries their messages as bytes.
 
-The only module that imports mpi4py.
+This is the only module that imports mpi4py.
 """
 
 import os
@@ -26,18 +26,18 @@ from lessbits.problems.base import Problem
 
 try:
     from mpi4py import MPI
-except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is there, but no MPI library
+except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is installed, but no MPI library
     MPI, MISSING = None, str(error)  # type: ignore[assignment]
 
-GRACE = 1.0  # seconds that other ranks give rank 0 to say the same thing first
-HEARD = 0.25  # seconds until a launcher has surely passed on what was printed
-NAP = 0.01  # seconds between two looks whether the others are done
+GRACE = 1.0  # seconds that other ranks wait for rank 0 to report the same error
+FLUSH_SECONDS = 0.25  # until the launcher has forwarded what was printed
+POLL_INTERVAL = 0.01  # seconds between two tests of a barrier
 
 
 class MpiTransport(Transport):
-    """Ranks of an MPI communicator; messages go through neighbourhood collectives on byte buffers.
+    """Transport between the ranks of an MPI communicator, with neighbourhood collectives on byte buffers.
 
-    `given` counts all bytes of messages that were given to MPI.
+    `given` counts the bytes of all messages passed to MPI.
     """
 
     def __init__(self, communicator: Any = None) -> None:
@@ -51,7 +51,7 @@ class MpiTransport(Transport):
         self.given = 0
 
     def connect(self, neighbors: Sequence[int]) -> None:
-        """Make a graph communicator."""
+        """Create a graph communicator."""
         self.close()
         self.graph = self.world.Create_dist_graph_adjacent(list(neighbors), list(neighbors), reorder=False)
 
@@ -62,7 +62,7 @@ class MpiTransport(Transport):
             self.graph = None
 
     def exchange(self, outgoing: Sequence[bytes], sizes: Sequence[int]) -> list[memoryview]:
-        """One neighbourhood collective."""
+        """Exchange bytes with all neighbours in one neighbourhood collective."""
         sent = b"".join(outgoing)
         self.given += len(sent)
         counts = [len(part) for part in outgoing]
@@ -72,7 +72,7 @@ class MpiTransport(Transport):
         return [memoryview(room[start:end].data) for start, end in pairwise(ends)]
 
     def gather(self, rows: np.ndarray) -> np.ndarray | None:
-        """Gather buffers at rank 0."""
+        """Gather the rows at rank 0, as bytes."""
         content = np.ascontiguousarray(rows).view(np.uint8).reshape(-1)
         counts = np.zeros(self.size, np.int64) if self.rank == 0 else None
         self.world.Gather(np.array([len(content)], np.int64), counts)
@@ -84,7 +84,7 @@ class MpiTransport(Transport):
         return room.view(rows.dtype).reshape(-1, *rows.shape[1:])
 
     def broadcast(self, array: np.ndarray | None) -> np.ndarray:
-        """Tell the type and the shape, then the bytes."""
+        """Broadcast type and shape, then the bytes."""
         header = np.zeros(16, np.int64)
         if self.rank == 0:
             assert array is not None
@@ -98,7 +98,7 @@ class MpiTransport(Transport):
         return room
 
     def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-        """From rank to rank."""
+        """Pass the total from rank to rank."""
         total = np.ascontiguousarray(start)
         if self.rank > 0:
             total = np.empty_like(total)
@@ -110,7 +110,7 @@ class MpiTransport(Transport):
         return total
 
     def ranks_with_nodes(self, nodes: int) -> "MpiTransport | None":
-        """Return the transport of the ranks that have nodes; None at ranks that have none."""
+        """Return the transport of the ranks that have nodes, or None at ranks without nodes."""
         if self.size <= nodes:
             return self
         ranks = self.world.Split(0 if self.rank < nodes else MPI.UNDEFINED, self.rank)
@@ -119,7 +119,7 @@ class MpiTransport(Transport):
     def fail(self, error: BaseException, details: str = "") -> None:
         """End all ranks, with one line that says why, after `details`.
 
-        A mistake that all ranks make alike is told by rank 0 alone: the others wait for it, and are ended by it.
+        An error that all ranks share is reported only by rank 0: the others wait for it, and are ended by it.
         """
         if self.rank > 0:
             time.sleep(GRACE + 0.02 * self.rank)
@@ -134,18 +134,18 @@ class MpiTransport(Transport):
         self.end(f"{details}lessbits: {who}{kind}{text}", status)
 
     def end(self, line: str, status: int) -> None:
-        """Say why, and end all ranks."""
+        """Print a line, and end all ranks."""
         print(line, file=sys.stderr, flush=True)
-        time.sleep(HEARD)
+        time.sleep(FLUSH_SECONDS)
         self.world.Abort(status)
-        os._exit(status)  # MPI's end of all may let this process go on for a moment
+        os._exit(status)  # after MPI's abort this process may continue for a moment
 
     def wait(self) -> None:
-        """Wait until all ranks are here, without keeping a core busy; nobody is interrupted meanwhile."""
+        """Wait at a barrier for all ranks, without keeping a core busy. The first signal meanwhile is ignored."""
         with Interrupts():
-            everybody = self.world.Ibarrier()
-            while not everybody.Test():
-                time.sleep(NAP)
+            barrier = self.world.Ibarrier()
+            while not barrier.Test():
+                time.sleep(POLL_INTERVAL)
 
 
 @takes_options(RunOptions)
@@ -157,34 +157,34 @@ def run_mpi(
     communicator: Any = None,
     **options: Unpack[RunKeywords],
 ) -> Trace | None:
-    """Run a method as `simulate` does, on the ranks of an MPI communicator: all of them call this, and all return.
+    """Run a method as `simulate` does, on the ranks of an MPI communicator. All ranks must call this function.
 
-    Nodes are dealt to ranks in blocks. All ranks return the same trace, but for ranks that have no node, which return
-    None when the others are done. If one rank raises, all end with its message.
+    Each rank holds a block of nodes. All ranks return the same trace, except for ranks without nodes, which return None
+    when the others are done. If one rank raises, all end with its message.
 
     Args:
         problem: The whole problem, of which a rank keeps its own nodes, or a `PartitionedProblem`.
-        network: Who talks to whom, with which weights.
+        network: The links between nodes, with their weights.
         method: The method, with its step sizes.
         communicator: An mpi4py communicator; by default all processes that the launcher started.
         **options: The fields of `RunOptions`, the same at every rank.
     """
-    asked = RunOptions(**options)
+    run_options = RunOptions(**options)
     with all_ranks(communicator) as world:
         transport = world.ranks_with_nodes(network.nodes)
-        return None if transport is None else run_stepwise(problem, network, method, transport, asked)
+        return None if transport is None else run_stepwise(problem, network, method, transport, run_options)
 
 
 @contextmanager
 def all_ranks(communicator: Any = None) -> Iterator[MpiTransport]:
-    """Give the transport of all ranks; if one of them raises inside, all end with its message. Alone it just raises.
+    """Yield the transport of all ranks. If one of several ranks raises inside, all end with its message.
 
-    Ranks that have nothing to do wait for the others, so that a signal to all does not end them, and so everything.
+    At the end ranks wait for the others. A rank without work that was ended by a signal would end the whole run.
     """
     world = MpiTransport(communicator)
     try:
         yield world
-    except Interrupted:  # which all ranks are together
+    except Interrupted:  # raised at all ranks
         world.wait()
         raise
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""One node in a process of its own, for those who own their training loop."""
+"""One node in a process of its own, for use in the user's own training loop."""
 
 import traceback
 from collections.abc import Iterator
@@ -25,12 +25,12 @@ from lessbits.problems.base import Problem
 
 
 class OneGradient(Problem):
-    """A node of which only the gradient at x is known."""
+    """A problem of which only the gradient at the current x is known."""
 
     endless = True
 
     def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
-        """The same: the caller drew the batch."""
+        """Return the same gradient: the caller drew the batch."""
         return self.gradient(x)
 
     def _unknown(self, *arguments: Any, **named: Any) -> Any:
@@ -42,14 +42,14 @@ class OneGradient(Problem):
 
 @pytree
 class SuppliedGradient(OneGradient):
-    """A node's gradient of this iteration, whoever found it."""
+    """A problem whose gradient the user supplies in each iteration."""
 
-    vectors: jax.Array  # [nodes here, dim]
+    vectors: jax.Array  # [local nodes, dim]
     counts: jax.Array
 
     @classmethod
     def zeros(cls, dim: int) -> "SuppliedGradient":
-        """Start from nothing."""
+        """Return a zero gradient."""
         return cls(jnp.zeros((1, dim)), jnp.ones(1, jnp.int32))
 
     @property
@@ -58,22 +58,27 @@ class SuppliedGradient(OneGradient):
         return self.vectors.shape[1]
 
     def gradient(self, x: jax.Array) -> jax.Array:
-        """What was given."""
+        """Return the supplied gradient, for any x."""
         return self.vectors
 
 
 class Node:
-    """This process's node: give it gradients, and it talks to its neighbours and moves x.
+    """The node of this process. It takes gradients, exchanges messages with its neighbours, and updates x.
 
         with Node(network, method, dim=d) as node:
             x = node.x
             while ...:
                 x = node.step(gradient(x))
 
-    There is one process for each node of the network, started by an MPI launcher. The gradient may come from anywhere:
-    NumPy, PyTorch, JAX. It serves methods that take one gradient at x in an iteration, such as Algorithm 1 with
-    option B or C, Choco and LEAD; others are refused. If one process fails, all end: with its message if the error is
-    raised inside the `with` block, else with a line that says which process has ended.
+    An MPI launcher starts one process for each node of the network. The gradient may come from any library: NumPy,
+    PyTorch, JAX. The method must take one gradient at x per iteration, as Algorithm 1 with option B or C, Choco and
+    LEAD do; others raise an `InputError`. If one process fails, all end: with its message if the error is raised inside
+    the `with` block, else with a line that says which process has ended.
+
+    Attributes:
+        number: The number of this node.
+        dim: Number of coordinates of x.
+        iteration: Iterations done so far.
     """
 
     def __init__(
@@ -86,10 +91,10 @@ class Node:
         code: str = "entropy",
         communicator: Any = None,
     ) -> None:
-        """Take the same network, method, dimension and seed in every process.
+        """Connect to the neighbours. Network, method, dimension and seed must be the same in every process.
 
         Args:
-            network: Who talks to whom; it has as many nodes as there are processes.
+            network: The network; it has as many nodes as there are processes.
             method: The method, with its step sizes.
             dim: Number of coordinates of x.
             start: This node's first x; zero by default.
@@ -121,7 +126,7 @@ class Node:
 
     @contextmanager
     def _failing_together(self) -> Iterator[None]:
-        """End all processes with one line if this one raises; alone it just raises."""
+        """End all processes with one line if this one raises. A single process raises the error."""
         try:
             yield
         except Exception as error:
@@ -131,7 +136,7 @@ class Node:
             self._transport.fail(error, details)
 
     def __enter__(self) -> Self:
-        """From here on an error in this process ends all of them with its message."""
+        """Enter a block in which an error in this process ends all of them with its message."""
         self._guard = self._failing_together()
         self._guard.__enter__()
         return self
@@ -144,7 +149,7 @@ class Node:
 
     @property
     def x(self) -> np.ndarray:
-        """The node's iterate, a copy."""
+        """A copy of the node's iterate."""
         return np.array(self._rank.state.x[0])
 
     @property
@@ -153,7 +158,11 @@ class Node:
         return int(self._rank.tally.link_bytes.sum())
 
     def step(self, gradient: Any) -> np.ndarray:
-        """Take the gradient at x, exchange messages with the neighbours, and return the new x."""
+        """Exchange messages with the neighbours, and return the new x.
+
+        Args:
+            gradient: The gradient of this node's loss at `x`: a vector of length `dim` of any library.
+        """
         with self._failing_together():
             rank = self._rank
             vector = self._check(gradient, "the gradient")
@@ -171,7 +180,7 @@ class Node:
         return self.x
 
     def _check(self, vector: Any, what: str) -> np.ndarray:
-        # PyTorch's tensors know how to leave their graph and their device.
+        # PyTorch tensors must be detached from their graph and copied from their device.
         plain = vector.detach().cpu() if hasattr(vector, "detach") else vector
         array = np.asarray(plain, float)
         if array.shape != (self.dim,):
@@ -182,40 +191,40 @@ class Node:
 
 
 class _Probe(OneGradient):
-    """Notes where gradients are asked for."""
+    """Stores the points at which a method evaluates gradients."""
 
     def __init__(self, dim: int) -> None:
         self.counts, self.size = jnp.ones(1, jnp.int32), dim
-        self.asked: list[Any] = []
+        self.points: list[Any] = []
 
     @property
     def dim(self) -> int:
         return self.size
 
     def gradient(self, x: jax.Array) -> jax.Array:
-        self.asked.append(x)
+        self.points.append(x)
         return jnp.zeros_like(x)
 
 
 def check_one_gradient(method: Method, network: Network, dim: int) -> None:
-    """Refuse a method unless it asks for one gradient in each iteration, at the x that it has."""
+    """Raise an `InputError` unless the method takes exactly one gradient per iteration, at its current x."""
     probe = _Probe(dim)
-    asked = probe.asked
+    points = probe.points
     local = LocalNetwork.of(network, np.array([0]))
 
     found: list[bool] = []
 
     def send(state: Any) -> Any:
-        found.append(not asked)  # `init` asked for none
+        found.append(not points)  # `init` took no gradient
         sent = method.send(Step(make_seed(0), jnp.int32(0)), state, probe, local)
-        # The very x: traced, it can be told from anything computed from it.
-        found.append(len(asked) == 1 and asked[0] is state.x)
+        # While tracing, `is` distinguishes x itself from anything computed from it.
+        found.append(len(points) == 1 and points[0] is state.x)
         return sent
 
     try:
         state = jax.eval_shape(lambda: method.init(probe, local, Start(x=jnp.zeros((network.nodes, dim)))))
         jax.eval_shape(send, state)
-    except InputError:  # asked for something that is not known here
+    except InputError:  # the method used something that is not known here
         found.append(False)
     if not all(found):
         raise InputError(

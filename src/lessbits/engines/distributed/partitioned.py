@@ -1,4 +1,4 @@
-"""A problem whose nodes are spread over several processes: each holds its own, and the facts are agreed."""
+"""A problem whose nodes are partitioned over several processes."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -14,25 +14,29 @@ from lessbits.problems.solutions import remember_solution
 
 
 class shared_property:  # noqa: N801 (used as a decorator)
-    """A property that is found once, together with the other ranks.
+    """A property that all ranks compute together, once.
 
-    Not `cached_property`, which in Python 3.11 holds a lock while it waits for the others.
+    `cached_property` cannot be used: in Python 3.11 it holds a lock while it waits for the other ranks.
     """
 
     def __init__(self, find: Callable[[Any], Any]) -> None:
         self.find, self.__doc__ = find, find.__doc__
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Find it, and keep it where the next look finds it first."""
+        """Compute the value, and store it in the instance, where later accesses find it."""
         if instance is None:
             return self
         return instance.__dict__.setdefault(self.find.__name__, self.find(instance))
 
 
 class PartitionedProblem(Problem):
-    """All that engines and theory ask of a whole problem, while `here` holds this rank's nodes alone.
+    """A problem of which each rank holds only its own nodes. It has all that engines and theory need of the whole.
 
-    What is asked first is found by all ranks together, so all of them must ask in the same order.
+    The ranks compute properties together when they are first used, so all ranks must use them in the same order.
+
+    Args:
+        here: The nodes of this rank.
+        transport: The ranks that hold the problem.
     """
 
     def __init__(self, here: Problem, transport: Transport) -> None:
@@ -43,17 +47,17 @@ class PartitionedProblem(Problem):
     def of(
         cls, problem: "Problem | PartitionedProblem", nodes: np.ndarray, transport: Transport
     ) -> "PartitionedProblem":
-        """Keep the given nodes of a whole problem; one that is spread already stays as it is."""
+        """Return a problem of which this rank keeps the given nodes. A partitioned problem is returned unchanged."""
         return problem if isinstance(problem, PartitionedProblem) else cls(problem.restrict(nodes), transport)
 
     @shared_property
     def counts(self) -> jax.Array:
-        """Of all nodes."""
+        """Number of samples of all nodes."""
         return jnp.asarray(self.transport.all_gather(np.asarray(self.here.counts)))
 
     @property
     def dim(self) -> int:
-        """The same at all nodes."""
+        """Number of coordinates, the same at all nodes."""
         return self.here.dim
 
     def _extreme(self, value: float, pick: Any) -> float:
@@ -61,18 +65,18 @@ class PartitionedProblem(Problem):
 
     @shared_property
     def smoothness(self) -> float:
-        """The largest of all ranks."""
+        """The largest smoothness of all ranks."""
         return self._extreme(self._known.smoothness, np.max)
 
     @shared_property
     def convexity(self) -> float:
-        """The smallest of all ranks."""
+        """The smallest convexity of all ranks."""
         return self._extreme(self._known.convexity, np.min)
 
     @shared_property
     def typical_convexity(self) -> float:
-        """As if all nodes were here."""
-        # All ranks' smallest μ first: then all of them answer alike.
+        """The typical convexity of the whole problem."""
+        # Decided by the smallest μ of all ranks, so that all ranks take the same branch.
         flat = self.convexity <= 0 or self.here.nearly_flat
         return self.here.mean_curvature(self.solution, self.transport) if flat else self.convexity
 
@@ -81,39 +85,41 @@ class PartitionedProblem(Problem):
         return self._extreme(self._known.sample_smoothness(1), np.max)
 
     def sample_smoothness(self, batch_size: int = 1) -> float:
-        """From the largest of all ranks."""
+        """Return the smoothness of a batch, from the largest value of all ranks."""
         return self._single if batch_size == 1 else batch_smoothness(self.smoothness, self._single, batch_size)
 
     @shared_property
     def _known(self) -> Problem:
-        """The nodes here, which may need the solution of the whole to tell their constants."""
+        """The nodes of this rank, with the solution of the whole problem if their constants depend on it."""
         if not self.here.local_constants:
             remember_solution(self.here, self.solution)
         return self.here
 
     @shared_property
     def solution(self) -> np.ndarray:
-        """Found together."""
+        """The solution of the whole problem, computed by all ranks together."""
         return self.here.solve(self.transport)
 
     def node_noise(self, solution: np.ndarray) -> np.ndarray:
-        """Of all nodes."""
+        """Return the noise of all nodes."""
         return self.transport.all_gather(self.here.node_noise(solution))
 
     def target(self) -> Target:
-        """What runs are scored against."""
+        """Return the target that runs are scored against."""
         solution = jnp.asarray(self.solution, jnp.result_type(float))
-        losses, pulls = (self.transport.all_gather(np.asarray(rows)) for rows in at_solution(self.here, solution))
-        return make_target(solution, losses, pulls)
+        losses, squared_gradients = (
+            self.transport.all_gather(np.asarray(rows)) for rows in at_solution(self.here, solution)
+        )
+        return make_target(solution, losses, squared_gradients)
 
-    # What only the nodes here can answer.
+    # Not defined for the whole problem: use `here`.
 
     def gradient(self, x: jax.Array) -> jax.Array:
-        """Ask `here`."""
+        """Use `here.gradient`."""
         raise NotImplementedError
 
     sample_gradient = losses = hessian = gradient  # type: ignore[assignment]
 
     def restrict(self, nodes: Any) -> Self:
-        """Ask `here`."""
+        """Use `here.restrict`."""
         raise NotImplementedError

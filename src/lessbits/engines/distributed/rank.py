@@ -1,4 +1,4 @@
-"""A run step by step, on one rank of several: send, carry bytes, receive."""
+"""The nodes of one rank: an iteration sends, exchanges bytes with other ranks, and receives."""
 
 import time
 from collections.abc import Sequence
@@ -26,25 +26,25 @@ from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 
-HUGE = 1e12  # where only a run that diverges gets to
+HUGE = 1e12  # only diverging runs have larger coordinates
 
 
 @pytree
 class RankProgram:
-    """Everything that stays fixed at a rank during a run, as arguments of its compiled functions."""
+    """Everything that stays fixed at a rank during a run. It is an argument of the compiled functions."""
 
     problem: Problem
     method: Method
     local: LocalNetwork
-    back: jax.Array  # numbers of the links that this rank hears from, one for each of its own
+    back: jax.Array  # for each link of this rank, the number of the reverse link, on which it receives
     seed: jax.Array
 
 
 class Shapes(NamedTuple):
-    """How the leaves that go in and out of the compiled functions belong together.
+    """The tree structures of the arguments and results of the compiled functions.
 
-    Only lists of arrays pass in each iteration: taking classes of ours apart and putting them together again would
-    cost more than small problems compute.
+    An iteration passes only lists of arrays: to flatten and unflatten our classes would cost more than the computation
+    of small problems.
     """
 
     program: Any
@@ -66,12 +66,12 @@ def _send_outbox(shapes: Shapes, program: RankProgram, state: State, iteration: 
 
 
 def _keys(program: RankProgram, step: Step, codec: Codec, message: Message) -> tuple[Any, Any]:
-    """Draw what both ends rebuild, for the rows that are sent and for the links that are heard from."""
+    """Draw the random numbers that both ends of a link share: for the rows sent, and for the links received from."""
     local = program.local
-    sent, heard = (local.links, program.back) if message.per_link else (local.nodes, local.neighbor)
+    sent, received = (local.links, program.back) if message.per_link else (local.nodes, local.neighbor)
     return (
         codec.keys(message_draws(step, sent, message.per_link)),
-        codec.keys(message_draws(step, heard, message.per_link)),
+        codec.keys(message_draws(step, received, message.per_link)),
     )
 
 
@@ -80,7 +80,7 @@ def _receive(
     shapes: Shapes, leaves: list[jax.Array], state: State, iteration: jax.Array, outbox: list[Any], inbox: list[Any]
 ) -> State:
     program = jax.tree.unflatten(shapes.program, leaves)
-    # What an outbox is made of is found again by tracing `send`, of which nothing is left in the program.
+    # Tracing `send` gives the structure of an outbox; it leaves nothing in the compiled program.
     _, example, _, _ = jax.eval_shape(partial(_send_outbox, shapes), program, state, iteration)
     sent = jax.tree.unflatten(jax.tree.structure(example), outbox)
     received = tuple(
@@ -106,7 +106,7 @@ _mean_point, _join_scores = jax.jit(mean_point), jax.jit(join_scores)
 
 @dataclass
 class RankTally:
-    """What happened at this rank since the last record."""
+    """Work, messages and times of this rank since the last record."""
 
     kinds: int  # messages of an outbox
     work: int = 0  # sample gradients
@@ -119,7 +119,7 @@ class RankTally:
     waiting: float = 0.0
 
     def __post_init__(self) -> None:
-        """Start from nothing."""
+        """Set the counts per message to zero."""
         self.messages, self.link_bytes = np.zeros(self.kinds, np.int64), np.zeros(self.kinds, np.int64)
 
     def add(self, work: int, cost: Carried, compute: float) -> None:
@@ -135,12 +135,12 @@ class RankTally:
 
 
 class Rank:
-    """The nodes that one rank holds, and where they are in a run."""
+    """The nodes that one rank holds, and their state in a run."""
 
     def __init__(
         self, problem: Problem, network: Network, method: Method, transport: Transport, options: RunOptions
     ) -> None:
-        """Take the part of this rank."""
+        """Keep the nodes of this rank, and connect to the other ranks."""
         held = held_nodes(network.nodes, transport.size)
         nodes = held[transport.rank]
         self.transport, self.method, self.network, self.nodes = transport, method, network, nodes
@@ -166,7 +166,7 @@ class Rank:
         self.tally = RankTally(len(self.codecs))
 
     def begin(self, start: Start) -> None:
-        """Take the state before the first iteration."""
+        """Compute the state before the first iteration, and compile."""
         self.state = _begin(self.program, start)
         number = np.int32(0)
         _, outbox, _, keys = jax.eval_shape(partial(_send_outbox, self.shapes), self.program, self.state, number)
@@ -174,26 +174,26 @@ class Rank:
         self._warm_up(number)
 
     def _warm_up(self, number: np.int32) -> None:
-        """Compile, so that what the first iteration takes is what an iteration takes; nothing of it is kept."""
+        """Compile, so that the first iteration takes as long as the others. The results are discarded."""
         state, outbox, _, _, _ = _send(self.shapes, self.leaves, self.state, number)
         sent = jax.tree.unflatten(self.outbox_shape, [np.asarray(leaf) for leaf in outbox])
         inbox = jax.tree.leaves([self.wire.nothing(message) for message in sent])
         _receive(self.shapes, self.leaves, state, number, jax.tree.leaves(sent), inbox).x.block_until_ready()
 
     def replace_problem(self, problem: Problem) -> None:
-        """Take another problem of the same shape for the nodes here."""
+        """Replace the problem of this rank's nodes by another of the same shape."""
         self.program = replace(self.program, problem=problem)
         self.leaves, shape = jax.tree.flatten(self.program)
         self.shapes = Shapes(shape, self.codecs)
 
     def iterate(self, iteration: int) -> None:
-        """One iteration: send, carry, receive."""
+        """Run one iteration: send, exchange, receive."""
         clock = time.perf_counter()
         number = np.int32(iteration)
         state, outbox, work, keys, finite = _send(self.shapes, self.leaves, self.state, number)
         if not np.asarray(finite).all():
-            self._look_into(iteration, np.asarray(finite))
-            # The neighbours wait for a message until all have heard that the run has diverged: any will do.
+            self._check_divergence(iteration, np.asarray(finite))
+            # The neighbours still wait for a message, until all ranks know that the run has diverged. Send any.
             self.state = jax.tree.map(jnp.zeros_like, self.state)
             state, outbox, work, keys, _ = _send(self.shapes, self.leaves, self.state, number)
         outbox, keys = [np.asarray(leaf) for leaf in outbox], [np.asarray(leaf) for leaf in keys]
@@ -206,8 +206,8 @@ class Rank:
         self.state.x.block_until_ready()
         self.tally.add(int(work), cost, sent + time.perf_counter() - clock)
 
-    def _look_into(self, iteration: int, finite: np.ndarray) -> None:
-        """Raise if a number is not finite although x was no large one; else the run has diverged."""
+    def _check_divergence(self, iteration: int, finite: np.ndarray) -> None:
+        """Mark the run as diverged if x was large. Raise an `InputError` if it was not: the data may be wrong."""
         row = int(np.argmin(finite))
         if np.abs(np.asarray(self.state.x[row])).max() < HUGE:
             raise InputError(
@@ -217,7 +217,7 @@ class Rank:
         self.diverged = True
 
     def score(self, target: Target) -> tuple[dict[str, float], np.ndarray | None]:
-        """Return the metrics of all nodes, the same at all ranks; at rank 0 the iterates of all nodes too."""
+        """Return the metrics, the same at all ranks, and the iterates of all nodes at rank 0 (None elsewhere)."""
         x = np.asarray(self.state.x)
         everything = self.transport.gather(np.full_like(x, np.nan) if self.diverged else x)
         mean = self.transport.broadcast(None if everything is None else np.asarray(_mean_point(everything)))
@@ -233,9 +233,10 @@ class Rank:
 def agree_on_run(
     network: Network, method: Method, codecs: Sequence[Codec], transport: Transport, options: RunOptions
 ) -> int:
-    """Return 32 bits that stand for the run, or say which ranks are set up for another one.
+    """Return 32 bits that identify the run. Raise an `InputError` if the ranks are set up for different runs.
 
-    Codecs are part of it: a model that came out differently on another machine would be decoded to nonsense.
+    Codecs are part of the identity: with a model that was computed differently on another machine, messages would be
+    decoded wrongly.
     """
     links = (network.owner, network.neighbor, network.weight)
     setting = int(fingerprint(links, method, options.seed, options.terms(), str(jnp.result_type(float))), 16)

@@ -1,4 +1,4 @@
-"""The engine of real messages: every one is encoded, carried as bytes by a transport, and decoded."""
+"""The engine of real messages: every message is encoded, carried as bytes by a transport, and decoded."""
 
 import time
 from functools import partial
@@ -28,9 +28,14 @@ from lessbits.problems.base import Problem
 def run_stepwise(
     problem: Problem, network: Network, method: Method, transport: Transport, options: RunOptions
 ) -> Trace:
-    """Run a method as `simulate` does, with messages as bytes; every rank of the transport calls this.
+    """Run a method as `simulate` does, with messages as bytes. All ranks call this, and return the same trace.
 
-    `problem` is the whole problem, or one that is partitioned over the ranks. All ranks return the same trace.
+    Args:
+        problem: The whole problem, or one that is partitioned over the ranks.
+        network: The links between nodes, with their weights.
+        method: The method, with its step sizes.
+        transport: Carries bytes between the ranks.
+        options: The options of the run.
     """
     make_room()
     options = options.checked(problem, network, method)
@@ -39,14 +44,14 @@ def run_stepwise(
     run.begin()
     compile_seconds = time.perf_counter() - clock
     with Interrupts() as interrupts, Progress(options, run.iteration, shown=transport.rank == 0) as bar:
-        run.go(interrupts, bar)
+        run.loop(interrupts, bar)
     ending = Ending(transport.broadcast(run.x), run.iteration, compile_seconds, run.interrupted)
     transport.close()
     return finish(options, run.rule, run.recorder, method, run.rank.problem, ending)
 
 
 class _Run:
-    """Where a run is, at one rank; all ranks decide alike."""
+    """The state of a run at one rank. All ranks take the same decisions."""
 
     def __init__(self, rank: Rank, options: RunOptions) -> None:
         self.rank, self.transport, self.options = rank, rank.transport, options
@@ -55,7 +60,7 @@ class _Run:
         self.x: np.ndarray | None = None  # of all nodes, at rank 0
 
     def begin(self) -> None:
-        """Score the start, and resume from a checkpoint if asked to."""
+        """Score the start, and resume from a checkpoint if the options ask for it."""
         rank, problem, options = self.rank, self.rank.problem, self.options
         self.target = problem.target()
         assert options.start is not None
@@ -71,8 +76,8 @@ class _Run:
             self.identity = run_identity(problem.here, gather, rank.network, rank.method, options, rank.codecs)
             self._restore(self.transport.at_first(partial(self.checkpoints.read, self.identity)))
 
-    def go(self, interrupts: Interrupts, bar: Progress) -> None:
-        """Iterate until the goal, the end, divergence, or an interrupt."""
+    def loop(self, interrupts: Interrupts, bar: Progress) -> None:
+        """Iterate until the goal is reached, the iterations are done, the run diverges, or an interrupt."""
         throttle = Throttle()
         while not self.stop:
             clock, first = time.perf_counter(), self.iteration
@@ -84,7 +89,7 @@ class _Run:
             if self.iteration == next_record:
                 self._record()
                 bar.show(self.iteration, self.recorder.last, self.recorder.wire_bits_per_link())
-            # The ranks tell each other whether anybody wants to stop.
+            # All ranks stop if any of them was interrupted or has diverged.
             facts = np.array([[interrupts.asked, self.rank.diverged, seconds]])
             asked, diverged, slowest = self.transport.all_gather(facts).max(axis=0)
             if diverged and not self.stop:
@@ -109,7 +114,7 @@ class _Run:
         self.stop = bool(self.rule.ends(metrics, self.iteration))
 
     def _since(self) -> dict[str, np.ndarray]:
-        """Add up what all ranks did since the last record."""
+        """Return the work, messages and times of all ranks since the last record."""
         tally = self.rank.tally
         counts = np.array([[tally.work, *tally.messages, *tally.link_bytes, tally.rank_bytes, tally.rounds]], np.int64)
         counts = self.transport.all_gather(counts)
@@ -139,11 +144,11 @@ class _Run:
             self.checkpoints.write(Checkpoint(self.iteration, state, self.recorder.saved(), since, self.identity))
 
     def _restore(self, saved: Checkpoint | None) -> None:
-        """Take this rank's part of what rank 0 read."""
+        """Restore this rank's part of the checkpoint that rank 0 read."""
         transport, rank = self.transport, self.rank
         if not transport.any(saved is not None):
             return
-        names = {group: (transport.all_say(_listed(saved, group))[0] or "").split() for group in ("records", "since")}
+        names = {group: (transport.all_say(_names(saved, group))[0] or "").split() for group in ("records", "since")}
 
         def share(group: str, name: str) -> np.ndarray:
             return transport.broadcast(None if saved is None else getattr(saved, group)[name])
@@ -151,7 +156,7 @@ class _Run:
         own = {}
         axes = name_leaves(row_axes(rank.state, Axis.NODE))
         for name, leaf in name_leaves(rank.state).items():
-            # What one process alone holds, this one has or not.
+            # An array without an axis of nodes or links is taken whole.
             rows = {Axis.NODE: rank.nodes, Axis.LINK: rank.wire.links}.get(axes[name], slice(len(leaf)))
             own[name] = share("state", name)[rows]
         rank.state = put_leaves(rank.state, own)
@@ -167,5 +172,5 @@ class _Run:
         self.x = transport.gather(np.asarray(rank.state.x))
 
 
-def _listed(saved: Checkpoint | None, group: str) -> str | None:
+def _names(saved: Checkpoint | None, group: str) -> str | None:
     return None if saved is None else " ".join(getattr(saved, group))

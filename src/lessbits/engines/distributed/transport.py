@@ -1,4 +1,4 @@
-"""What carries bytes between the processes of a run, the ranks; one process alone is the simplest case."""
+"""Transports, which carry bytes between the processes of a run (the ranks). A single process is the simplest one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,10 +12,9 @@ Answer = TypeVar("Answer")
 
 
 class Transport(ABC):
-    """Ranks that exchange bytes with their neighbours, and now and then tell all of them something.
+    """Communication between ranks. Every rank must call the same functions in the same order.
 
-    `exchange` carries the messages of a run; the rest is for agreeing and keeping score. Every rank must call the same
-    functions in the same order.
+    `exchange` carries the messages of a run. The other functions serve set-up, metrics and checkpoints.
     """
 
     rank: int
@@ -23,15 +22,15 @@ class Transport(ABC):
 
     @abstractmethod
     def connect(self, neighbors: Sequence[int]) -> None:
-        """Say which ranks this one exchanges messages with."""
+        """Connect to the ranks that this one exchanges messages with."""
 
     @abstractmethod
     def exchange(self, outgoing: Sequence[bytes], sizes: Sequence[int]) -> list[memoryview]:
-        """Send bytes to each neighbour, and return what came from each: as many bytes as `sizes` says."""
+        """Send bytes to each neighbour, and return the bytes received from each, whose lengths are `sizes`."""
 
     @abstractmethod
     def gather(self, rows: np.ndarray) -> np.ndarray | None:
-        """Join the rows of all ranks, in the order of the ranks, at rank 0; elsewhere return None."""
+        """Return the rows of all ranks, in the order of the ranks, at rank 0; return None elsewhere."""
 
     @abstractmethod
     def broadcast(self, array: np.ndarray | None) -> np.ndarray:
@@ -39,14 +38,14 @@ class Transport(ABC):
 
     @abstractmethod
     def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-        """Let one rank after the other add to what the ranks before have, and return the last one's at every rank."""
+        """Apply `add` at one rank after the other, each to the result of the previous one; return the last result."""
 
     def all_gather(self, rows: np.ndarray) -> np.ndarray:
-        """Join the rows of all ranks at every rank."""
+        """Return the rows of all ranks, in the order of the ranks, at every rank."""
         return self.broadcast(self.gather(rows))
 
     def all_say(self, text: str | None) -> list[str | None]:
-        """Tell all ranks a line, or nothing, and hear theirs."""
+        """Send a text or None to all ranks, and return those of all ranks."""
         content = np.frombuffer((text or "").encode(), np.uint8)
         lengths = self.all_gather(np.array([-1 if text is None else len(content)]))
         joined = self.all_gather(content).tobytes()
@@ -57,7 +56,7 @@ class Transport(ABC):
         ]
 
     def at_first(self, function: Callable[[], Answer]) -> Answer | None:
-        """Call a function at rank 0 alone, and return its answer there; what it refuses, all ranks refuse."""
+        """Call a function only at rank 0, and return its result there. If it raises an `InputError`, all ranks do."""
         answer, refused = None, None
         if self.rank == 0:
             try:
@@ -70,11 +69,11 @@ class Transport(ABC):
         return answer
 
     def any(self, said: bool) -> bool:
-        """Whether any rank says so."""
+        """Return whether the argument is true at any rank."""
         return bool(self.all_gather(np.array([said])).any())
 
     def close(self) -> None:
-        """Give back what `connect` took."""
+        """Release what `connect` acquired."""
         return
 
 
@@ -84,27 +83,27 @@ class SingleProcess(Transport):
     rank, size = 0, 1
 
     def connect(self, neighbors: Sequence[int]) -> None:
-        """There is nobody else."""
+        """Do nothing: there are no other ranks."""
         assert not neighbors
 
     def exchange(self, outgoing: Sequence[bytes], sizes: Sequence[int]) -> list[memoryview]:
-        """Nothing to send."""
+        """Return nothing: there are no neighbours."""
         return []
 
     def gather(self, rows: np.ndarray) -> np.ndarray:
-        """All rows are here."""
+        """Return the rows, which are all here."""
         return rows
 
     def broadcast(self, array: np.ndarray | None) -> np.ndarray:
-        """Everybody has it."""
+        """Return the array."""
         assert array is not None
         return array
 
     def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-        """Nobody is before or after."""
+        """Apply `add` once."""
         return add(start)
 
 
 def held_nodes(nodes: int, ranks: int) -> list[np.ndarray]:
-    """Deal the nodes to the ranks in blocks of consecutive numbers, whose sizes differ by one at most."""
+    """Return the nodes of each rank: blocks of consecutive numbers, whose sizes differ by at most one."""
     return np.array_split(np.arange(nodes), ranks)

@@ -1,4 +1,4 @@
-"""Messages as bytes between ranks: encode what a rank's nodes send, and decode what comes back along their links."""
+"""Messages as bytes between ranks: encodes what the nodes of a rank send, and decodes what they receive."""
 
 import time
 from collections.abc import Sequence
@@ -15,31 +15,31 @@ from lessbits.errors import WireError
 from lessbits.methods.base import Message, Outbox
 from lessbits.networks import Network
 
-Keys = Sequence[tuple[Any, Any]]  # for each message what `Codec.keys` drew, for rows sent and for links heard from
+Keys = Sequence[tuple[Any, Any]]  # for each message the keys of `Codec.keys`, for rows sent and for links received from
 
 
 class Carried(NamedTuple):
-    """What an exchange cost, by message: messages, bytes with headers on all links and on those between ranks."""
+    """The cost of an exchange."""
 
-    messages: np.ndarray
-    link_bytes: np.ndarray
-    rank_bytes: int
+    messages: np.ndarray  # number of messages, by message of the outbox
+    link_bytes: np.ndarray  # bytes with headers on all links, likewise
+    rank_bytes: int  # bytes between ranks
     coding_seconds: float
     waiting_seconds: float
 
 
 class _Sealed(NamedTuple):
-    """The bodies of a message's rows, None where nothing is sent, each with its part of the check."""
+    """The encoded rows of a message."""
 
-    bodies: list[bytes | None]
-    sums: list[int]
+    bodies: list[bytes | None]  # None where nothing is sent
+    sums: list[int]  # the part of the checksum that depends on the body
 
 
 class Wire:
-    """The links of the nodes held here.
+    """The links of the nodes of this rank.
 
-    Links between nodes of one rank do not touch the transport, but their messages are encoded all the same, so that
-    the count of bytes does not depend on who holds what.
+    Links between nodes of one rank do not use the transport. Their messages are still encoded, so that the number of
+    bytes does not depend on which rank holds which node.
     """
 
     def __init__(
@@ -51,27 +51,27 @@ class Wire:
         first = int(mine[0])
         self.links = np.flatnonzero(rank_of[network.owner] == transport.rank)
         self.owner = network.owner[self.links] - first
-        self.back = network.reverse[self.links]  # the links that we hear from
+        self.back = network.reverse[self.links]  # the links that this rank receives on
         other = rank_of[network.neighbor[self.links]]
         self.ranks = sorted(set(other.tolist()) - {transport.rank})
-        # Both ends list the links between them in the order of the links' numbers, that of whoever sends.
-        self.to = {rank: np.flatnonzero(other == rank) for rank in self.ranks}
-        self.come = {rank: rows[np.argsort(self.back[rows])] for rank, rows in self.to.items()}
+        # Both ends list the links between them in the same order, by the number of the sender's link.
+        self.outgoing = {rank: np.flatnonzero(other == rank) for rank in self.ranks}
+        self.incoming = {rank: rows[np.argsort(self.back[rows])] for rank, rows in self.outgoing.items()}
         self.inside = np.flatnonzero(other == transport.rank)
         self.near_node = network.neighbor[self.links[self.inside]] - first
         self.near_link = np.searchsorted(self.links, self.back[self.inside])
         transport.connect(self.ranks)
 
     def carry(self, iteration: int, outbox: Outbox, keys: Keys) -> tuple[Outbox, Carried]:
-        """Send an outbox (of NumPy arrays), and return the inbox with what it cost."""
+        """Send an outbox (of NumPy arrays), and return the inbox and the cost of the exchange."""
         clock = time.perf_counter()
         sealed = [self._encode(*row) for row in zip(self.codecs, outbox, keys, strict=True)]
         sizes, bodies = self._pack(iteration, outbox, sealed)
         coded = time.perf_counter() - clock
-        came, waited = self._exchange(outbox, sizes, bodies)
+        received, waited = self._exchange(outbox, sizes, bodies)
         clock = time.perf_counter()
         inbox = tuple(
-            self._inbox(iteration, number, message, keys[number][1], came) for number, message in enumerate(outbox)
+            self._inbox(iteration, number, message, keys[number][1], received) for number, message in enumerate(outbox)
         )
         counts = [self._count(*row) for row in zip(self.codecs, outbox, sealed, strict=True)]
         rank_bytes = sum(len(part) for part in (*sizes, *bodies))
@@ -101,13 +101,13 @@ class Wire:
         return link if message.per_link else int(self.owner[link])
 
     def _pack(self, iteration: int, outbox: Outbox, sealed: Sequence[_Sealed]) -> tuple[list[bytes], list[bytes]]:
-        """Return the lengths of all messages to each rank, where they vary, and the messages."""
+        """Return the lengths of the messages to each rank, for codecs whose lengths vary, and the messages."""
         sizes, bodies = [], []
         for rank in self.ranks:
             lengths, frames = [], []
             for number, (codec, message, rows) in enumerate(zip(self.codecs, outbox, sealed, strict=True)):
                 width = length_bytes(codec)
-                for link in self.to[rank]:
+                for link in self.outgoing[rank]:
                     row = self._row(message, int(link))
                     body = rows.bodies[row]
                     if body is not None and (message.active is None or message.active[link]):
@@ -121,7 +121,7 @@ class Wire:
     def _exchange(
         self, outbox: Outbox, sizes: list[bytes], bodies: list[bytes]
     ) -> tuple[dict[tuple[int, int], memoryview], float]:
-        """Return the frames that came, by message and link: lengths first, as the receiver must make room."""
+        """Return the received frames, by message and link. Lengths are exchanged first, to allocate buffers."""
         due = {rank: self._due(outbox, rank) for rank in self.ranks}
         expected = [sum(length_bytes(self.codecs[number]) for number, _ in due[rank]) for rank in self.ranks]
         clock = time.perf_counter()
@@ -129,10 +129,10 @@ class Wire:
         frames = [
             self._frame_sizes(rank, due[rank], announced) for rank, announced in zip(self.ranks, lengths, strict=True)
         ]
-        came = self.transport.exchange(bodies, [sum(each) for each in frames])
+        contents = self.transport.exchange(bodies, [sum(each) for each in frames])
         waited = time.perf_counter() - clock
         found = {}
-        for rank, each, content in zip(self.ranks, frames, came, strict=True):
+        for rank, each, content in zip(self.ranks, frames, contents, strict=True):
             at = 0
             for key, size in zip(due[rank], each, strict=True):
                 found[key] = content[at : at + size]
@@ -144,11 +144,11 @@ class Wire:
         return [codec.body_bytes is None for codec in self.codecs]
 
     def _due(self, outbox: Outbox, rank: int) -> list[tuple[int, int]]:
-        """Return which messages a rank sends us now, as (message, our link), in its order."""
+        """Return the messages that a rank sends to this one now, as (message, link of this rank), in its order."""
         return [
             (number, int(link))
             for number, message in enumerate(outbox)
-            for link in self.come[rank]
+            for link in self.incoming[rank]
             if message.awaited is None or message.awaited[link]
         ]
 
@@ -161,7 +161,7 @@ class Wire:
                 width = length_bytes(codec)
                 length = int.from_bytes(announced[at : at + width], "little")
                 at += width
-                if length > codec.most_bytes:  # before room is made for it
+                if length > codec.most_bytes:  # before a buffer is allocated for it
                     raise WireError(
                         f"{self._where(rank, link)}: a message of {length} bytes was announced, but the most is "
                         f"{codec.most_bytes}"
@@ -174,7 +174,7 @@ class Wire:
         return f"from rank {rank}, node {self.network.owner[back]} to node {self.network.neighbor[back]}"
 
     def nothing(self, message: Message) -> Message:
-        """Return an inbox's message of zeros, link for link."""
+        """Return a received message of zeros, with one row per link."""
 
         def zeros(leaf: np.ndarray) -> np.ndarray:
             return np.zeros((len(self.links), *leaf.shape[1:]), leaf.dtype)
@@ -182,9 +182,9 @@ class Wire:
         return replace(message, payload=jax.tree.map(zeros, message.payload))
 
     def _inbox(
-        self, iteration: int, number: int, message: Message, keys: Any, came: dict[tuple[int, int], memoryview]
+        self, iteration: int, number: int, message: Message, keys: Any, received: dict[tuple[int, int], memoryview]
     ) -> Message:
-        """Return, link for link, what came along the reverse links; otherwise as what was sent."""
+        """Return a received message: for each link, the row of its reverse link."""
         leaves = jax.tree.leaves(message.payload)
         near = self.near_link if message.per_link else self.near_node
         inbox = self.nothing(message)
@@ -193,8 +193,8 @@ class Wire:
             target[self.inside] = leaf[near]
         codec = self.codecs[number]
         for rank in self.ranks:
-            for link in self.come[rank]:
-                frame = came.get((number, int(link)))
+            for link in self.incoming[rank]:
+                frame = received.get((number, int(link)))
                 if frame is None:
                     continue
                 try:
@@ -209,15 +209,15 @@ class Wire:
     def _places(
         self, iteration: int, number: int, codec: Codec, rank: int, link: int
     ) -> tuple[Place, Codec, list[Place]]:
-        """Return where a message belongs, and where else one might come from: other iterations, links and messages."""
+        """Return the place of a message, its codec, and other places that a wrong message might come from."""
         place = Place(self.run, iteration, int(self.back[link]), number)
         nearby = [place._replace(iteration=iteration + shift) for shift in (-1, 1, -2, 2) if iteration + shift >= 0]
-        nearby += [place._replace(link=int(self.back[other])) for other in self.come[rank] if other != link]
+        nearby += [place._replace(link=int(self.back[other])) for other in self.incoming[rank] if other != link]
         nearby += [place._replace(message=other) for other in range(len(self.codecs)) if other != number]
         return place, codec, nearby
 
     def _count(self, codec: Codec, message: Message, sealed: _Sealed) -> tuple[int, int]:
-        """Return messages, and their bytes with headers, on all links from here."""
+        """Return the number of messages, and their bytes with headers, on all links from this rank."""
         sizes = np.array([0 if body is None else header_bytes(codec) + len(body) for body in sealed.bodies])
         on_links = sizes if message.per_link else sizes[self.owner]
         if message.active is not None:

@@ -1,1 +1,1 @@
-"""What a run leaves behind: records, traces, checkpoints, logs and progress."""
+"""Records, traces, checkpoints, logs and progress of a run."""

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on as if nothing had happened, written whole or not at all."""
+"""Checkpoints, from which a run resumes with the same numbers. They are written atomically."""
 
 import hashlib
 import json
@@ -17,48 +17,54 @@ from lessbits._internal.plain_values import plain
 from lessbits.errors import InputError
 
 FORMAT = "lessbits-checkpoint-1"
-LONG = 16  # digits of a mark that says nothing to a person
-KEPT = 2  # so that one is left if the newest is damaged
+LONG = 16  # length of a fingerprint, which is not shown to the user
+KEPT = 2  # checkpoints, so that one is left if the newest is damaged
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run was: the state of all nodes, array by array, the records, and what was done since the last one."""
+    """The contents of a checkpoint."""
 
     iteration: int
-    state: Mapping[str, np.ndarray]
+    state: Mapping[str, np.ndarray]  # of all nodes, by name of the array
     records: Mapping[str, np.ndarray]
-    since: Mapping[str, np.ndarray]
-    marks: Mapping[str, str]  # of the run: problem, network, method, seed, ...: what must be the same to go on
+    since: Mapping[str, np.ndarray]  # counts and times since the last record
+    marks: Mapping[str, str]  # the identity of the run, which must match to resume
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """A folder of checkpoints: written every so many iterations, and when a run is interrupted; the last two are kept.
+    """A folder of checkpoints. A run also writes one when it is interrupted. The last two are kept.
 
-    With `resume` a run goes on from the newest, or from the one of iteration `resume_at`; without, the folder must not
-    hold any yet.
+    Attributes:
+        folder: The folder. Without `resume` it must not hold checkpoints yet.
+        every: Iterations between two checkpoints; None writes one only when the run is interrupted.
+        resume: Whether to resume from a checkpoint in the folder.
+        resume_at: Iteration of the checkpoint to resume from; None for the newest.
+        settings: Stored in each checkpoint, for information only.
 
-    >>> import tempfile, lessbits
-    >>> problem, network = lessbits.Consensus.random(nodes=8, dim=5), lessbits.make_network("ring", nodes=8)
-    >>> method = lessbits.primal_dual(problem, network, theta=0.5, eta=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = lessbits.simulate(problem, network, method, iterations=100, checkpoints=Checkpoints(folder, every=50))
-    ...     again = Checkpoints(folder, resume=True)
-    ...     trace = lessbits.simulate(problem, network, method, iterations=200, checkpoints=again)
-    ...     print(again.iterations(), len(trace))
-    [50, 100] 201
+    Example:
+        >>> import tempfile, lessbits
+        >>> problem, network = lessbits.Consensus.random(nodes=8, dim=5), lessbits.make_network("ring", nodes=8)
+        >>> method = lessbits.primal_dual(problem, network, theta=0.5, eta=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     checkpoints = Checkpoints(folder, every=50)
+        ...     _ = lessbits.simulate(problem, network, method, iterations=100, checkpoints=checkpoints)
+        ...     again = Checkpoints(folder, resume=True)
+        ...     trace = lessbits.simulate(problem, network, method, iterations=200, checkpoints=again)
+        ...     print(again.iterations(), len(trace))
+        [50, 100] 201
     """
 
     folder: Path
     every: int | None = None
     resume: bool = False
     resume_at: int | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)  # for people who look into the file
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a folder that is none, and intervals that never come."""
+        """Raise an `InputError` for a folder that is a file, and for an interval below 1."""
         object.__setattr__(self, "folder", Path(self.folder))
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder} is a file, but checkpoints go into a folder: name another")
@@ -66,20 +72,20 @@ class Checkpoints:
             raise InputError(f"checkpoint_every is {self.every}, but it must be at least 1 iteration")
 
     def path(self, iteration: int) -> Path:
-        """Return the file of an iteration."""
+        """Return the file of the checkpoint of an iteration."""
         return self.folder / f"checkpoint-{iteration:010d}.safetensors"
 
     def iterations(self) -> list[int]:
-        """Return which ones there are, oldest first."""
+        """Return the iterations of all checkpoints in the folder, oldest first."""
         names = (NAME.fullmatch(path.name) for path in self.folder.glob("checkpoint-*.safetensors"))
         return sorted(int(match[1]) for match in names if match)
 
     def due(self, before: int, now: int) -> bool:
-        """Whether one should be written at iteration `now`, the last having been looked at `before`."""
+        """Return whether a checkpoint is due at iteration `now`; `before` is the iteration of the last such check."""
         return self.every is not None and now // self.every > before // self.every
 
     def write(self, saved: Checkpoint) -> None:
-        """Write one and remove those before the last two; what cannot be written is said, and nothing is lost."""
+        """Write a checkpoint, and remove all but the last two. Log a warning if it cannot be written."""
         arrays = {
             f"{group}.{name}": np.asarray(array)
             for group in ("state", "records", "since")
@@ -101,42 +107,46 @@ class Checkpoints:
             self.path(old).unlink(missing_ok=True)
 
     def record_every(self) -> int | None:
-        """Return how often the run that left the newest checkpoint recorded; None if there is none to go on from."""
-        there = self.iterations()
-        if not self.resume or not there:
+        """Return the record interval of the run to resume, or None if there is no checkpoint to resume from."""
+        existing = self.iterations()
+        if not self.resume or not existing:
             return None
-        wanted = there[-1] if self.resume_at is None else self.resume_at
+        wanted = existing[-1] if self.resume_at is None else self.resume_at
         try:
             return int(read_checkpoint(self.path(wanted)).marks["record_every"])
         except (InputError, LookupError):
-            return None  # `read` says what is wrong
+            return None  # `read` raises the error
 
     def check(self) -> None:
-        """Refuse to begin a run where another has left its checkpoints."""
-        there = self.iterations()
-        if there and not self.resume:
+        """Raise an `InputError` if the folder holds checkpoints of another run and `resume` is False."""
+        existing = self.iterations()
+        if existing and not self.resume:
             raise InputError(
-                f"{self.folder} holds a checkpoint of iteration {there[-1]} already: give --resume to go on from it, "
-                "or name another folder"
+                f"{self.folder} holds a checkpoint of iteration {existing[-1]} already: give --resume to go on from "
+                "it, or name another folder"
             )
 
     def read(self, marks: Mapping[str, str]) -> Checkpoint | None:
-        """Return the checkpoint to go on from, None to start anew; refuse damaged ones and those of other runs."""
+        """Return the checkpoint to resume from, or None for a new run.
+
+        Raise an `InputError` if the checkpoint is damaged or belongs to another run; `marks` is the identity of this
+        run.
+        """
         self.check()
         if not self.resume:
             return None
-        there = self.iterations()
-        if not there:
+        existing = self.iterations()
+        if not existing:
             raise InputError(f"there is no checkpoint in {self.folder} to resume from: leave --resume out to begin one")
-        wanted = there[-1] if self.resume_at is None else self.resume_at
-        if wanted not in there:
+        wanted = existing[-1] if self.resume_at is None else self.resume_at
+        if wanted not in existing:
             raise InputError(
-                f"{self.folder} has no checkpoint of iteration {wanted}, only of {', '.join(map(str, there))}"
+                f"{self.folder} has no checkpoint of iteration {wanted}, only of {', '.join(map(str, existing))}"
             )
         try:
             saved = read_checkpoint(self.path(wanted))
         except InputError as error:
-            others = [iteration for iteration in there if iteration != wanted and self._whole(iteration)]
+            others = [iteration for iteration in existing if iteration != wanted and self._whole(iteration)]
             offer = "no other one is whole"
             if others:
                 offer = f"that of iteration {others[-1]} is whole: go on from it with --resume-at {others[-1]}"
@@ -160,7 +170,7 @@ class Checkpoints:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint and check that it is as it was written."""
+    """Read a checkpoint, and verify its checksum."""
     try:
         arrays, metadata = load_arrays(path)
         if metadata.get("format") != FORMAT:
@@ -188,7 +198,7 @@ def _checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
 
 
 def name_leaves(state: Any) -> dict[str, Any]:
-    """Return the arrays of a state by name, such as memory.h."""
+    """Return the arrays of a state by name, such as `memory.h`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 

@@ -1,4 +1,4 @@
-"""A log of a run: one JSON object a line, so that people can follow it and programs can read it."""
+"""A log of a run, with one JSON object per line."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ SECONDS = 1.0  # between two lines
 
 
 class Log:
-    """Lines at the end of a file: the settings, how the run is going about once a second, and how it ended."""
+    """Appends lines to a file: the settings, the progress about once per second, and how the run ended."""
 
     def __init__(self, file: Path, settings: Mapping[str, Any]) -> None:
         self.file, self.due, self.works = file, 0.0, True
@@ -29,11 +29,11 @@ class Log:
             raise InputError(f"the log {file} cannot be written: {error.strerror or error}") from None
         self._write(format=FORMAT, version=__version__, settings=dict(settings))
 
-    def __call__(self, standing: ProgressState) -> None:
-        """Write where the run is, if it is time."""
-        if standing.seconds >= self.due:
-            self.due = standing.seconds + SECONDS
-            self._write(**standing._asdict())
+    def __call__(self, state: ProgressState) -> None:
+        """Write the progress if a line is due."""
+        if state.seconds >= self.due:
+            self.due = state.seconds + SECONDS
+            self._write(**state._asdict())
 
     def end(self, trace: Trace) -> None:
         """Write how the run ended."""
@@ -53,12 +53,12 @@ class Log:
             logger.warning(f"the log {self.file} ends here ({error.strerror or error}): the run goes on")
 
     def __enter__(self) -> Self:
-        """Nothing to do: the file is open."""
+        """Return the log, which is open already."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
-        """Close the file; what broke the run is its last line."""
+        """Write the error that ended the run, if any, and close the file."""
         if error is not None:
             self._write(ended=f"failed: {str(error) or type(error).__name__}")
-        with suppress(OSError):  # said already
+        with suppress(OSError):  # already reported
             self.stream.close()

@@ -1,4 +1,4 @@
-"""How a run is going: a bar on a terminal, lines elsewhere, a log file, or a function of your own."""
+"""Progress of a run: a bar on a terminal, lines elsewhere, a log file, or the user's callback."""
 
 import math
 import sys
@@ -11,39 +11,49 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from lessbits._internal.wording import human
 
-WINDOW = 20  # looks that the rate is fitted to, some 5 seconds of a simulation
-FIRST_LINE, NEXT_LINE = 5.0, 10.0  # seconds to the first line, and between lines, where there is no terminal
+WINDOW = 20  # updates that the rate is fitted to, about 5 seconds of a simulation
+FIRST_LINE, NEXT_LINE = 5.0, 10.0  # seconds to the first line, and between lines, if there is no terminal
 
 
 class ProgressState(NamedTuple):
-    """Where a run is."""
+    """The progress of a run, as callbacks get it.
+
+    Attributes:
+        iteration: The current iteration.
+        iterations: Largest number of iterations.
+        error: The current error.
+        wire_bits_per_link: Encoded bits per link so far, with headers.
+        seconds: Seconds since the run began, or was resumed.
+        rate: Fraction by which the goal shrinks per iteration; None if it does not shrink.
+        seconds_left: Estimated seconds to the target at this rate, or to the last iteration; None if unknown.
+    """
 
     iteration: int
-    iterations: int  # at most
+    iterations: int
     error: float
-    wire_bits_per_link: float  # encoded, with headers
-    seconds: float  # since it began, or went on
-    rate: float | None  # share by which the goal shrinks an iteration; None if it does not
-    seconds_left: float | None  # to the target if the rate stays, else to the last iteration
+    wire_bits_per_link: float
+    seconds: float
+    rate: float | None
+    seconds_left: float | None
 
     def in_words(self) -> str:
-        """Return what a line says.
+        """Return the progress as text.
 
         >>> ProgressState(500, 1000, 2e-3, 41_000.0, 3.0, 0.012, 3.0).in_words()
-        'error 2.00e-03, 41 kbit a link, shrinks 1.2 % an iteration, 0:03 left'
+        'error 2.00e-03, 41 kbit per link, shrinks 1.2 % per iteration, 0:03 left'
         """
-        rate = "" if self.rate is None else f", shrinks {100 * self.rate:.2g} % an iteration"
+        rate = "" if self.rate is None else f", shrinks {100 * self.rate:.2g} % per iteration"
         left = "" if self.seconds_left is None else f", {_clock(self.seconds_left)} left"
-        return f"error {self.error:.2e}, {human(self.wire_bits_per_link)} a link{rate}{left}"
+        return f"error {self.error:.2e}, {human(self.wire_bits_per_link)} per link{rate}{left}"
 
 
 Listener = Callable[[ProgressState], None]
-# True is a bar, or lines where there is no terminal; a tuple asks for several of these.
+# True is a bar, or lines if there is no terminal; a tuple requests several of these.
 ProgressOption = bool | Listener | tuple[bool | Listener, ...]
 
 
 class Goal(Protocol):
-    """What progress is measured against; `RunOptions` is one."""
+    """The options that progress is measured against; `RunOptions` has them."""
 
     @property
     def iterations(self) -> int: ...  # noqa: D102
@@ -56,72 +66,70 @@ class Goal(Protocol):
 
 
 class Progress:
-    """Tells listeners how a run is going."""
+    """Passes the progress of a run to listeners."""
 
     def __init__(self, options: Goal, begun: int = 0, shown: bool = True) -> None:
         self.iterations, self.until, self.goal, self.begun = options.iterations, options.until, options.goal, begun
         requested = options.progress if shown else False
         self.requested = requested if isinstance(requested, tuple) else (requested,)
-        self.looks: deque[tuple[int, float]] = deque(maxlen=WINDOW)  # iterations and logarithms of the goal
+        self.history: deque[tuple[int, float]] = deque(maxlen=WINDOW)  # iterations and logarithms of the goal
 
     def __enter__(self) -> Self:
-        """Start the clock."""
+        """Start the clock, and open the displays."""
         self.clock = time.perf_counter()
         self.displays = [display() for each in self.requested if each is True]
         self.listeners: list[Listener] = [*self.displays, *(each for each in self.requested if callable(each))]
         return self
 
     def show(self, iteration: int, metric: Callable[[str], float], bits_per_link: float) -> None:
-        """Tell where the run is; `metric` gives the newest value of one."""
+        """Pass the progress to all listeners; `metric` returns the newest value of a metric by name."""
         if not self.listeners:
             return
         value, seconds = metric(self.goal), time.perf_counter() - self.clock
         if math.isfinite(value) and value > 0:
-            self.looks.append((iteration, math.log(value)))
+            self.history.append((iteration, math.log(value)))
         rate = self._rate()
         left: float = self.iterations - iteration
         if rate and self.until and value > 0:
             left = min(left, math.log(max(value / self.until, 1)) / -math.log1p(-rate))
         done = iteration - self.begun
         seconds_left = left * seconds / done if done > 0 else None
-        standing = ProgressState(
-            iteration, self.iterations, metric("error"), bits_per_link, seconds, rate, seconds_left
-        )
+        state = ProgressState(iteration, self.iterations, metric("error"), bits_per_link, seconds, rate, seconds_left)
         for listener in list(self.listeners):
             try:
-                listener(standing)
-            except OSError:  # whoever read it has gone; the run goes on
+                listener(state)
+            except OSError:  # the reader of standard error is gone; the run continues
                 if listener not in self.displays:
                     raise
                 self.listeners.remove(listener)
 
     def _rate(self) -> float | None:
-        """Fit a line to the newest looks."""
-        if len(self.looks) < 3:
+        """Return the rate of the newest updates, by a least-squares fit. Return None if the goal does not shrink."""
+        if len(self.history) < 3:
             return None
-        count = len(self.looks)
-        mean_at, mean_of = (sum(column) / count for column in zip(*self.looks, strict=True))
-        spread = sum((at - mean_at) ** 2 for at, _ in self.looks)
-        slope = sum((at - mean_at) * (of - mean_of) for at, of in self.looks) / spread if spread else 0.0
+        count = len(self.history)
+        mean_at, mean_of = (sum(column) / count for column in zip(*self.history, strict=True))
+        spread = sum((at - mean_at) ** 2 for at, _ in self.history)
+        slope = sum((at - mean_at) * (of - mean_of) for at, of in self.history) / spread if spread else 0.0
         return min(-math.expm1(slope), 1 - 1e-9) if slope < 0 else None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take bars away."""
+        """Close the displays."""
         for shown in self.displays:
             with suppress(OSError):
                 shown.close()
 
 
 def display() -> "Bar | Lines":
-    """Return what suits standard error."""
-    # Not rich's own idea of a terminal: it takes FORCE_COLOR for one.
+    """Return a bar if standard error is a terminal, else lines."""
+    # rich's own test is not used: it takes FORCE_COLOR for a terminal.
     return Bar() if sys.stderr.isatty() else Lines()
 
 
 class Bar:
-    """A bar that is gone when the run is over."""
+    """A progress bar, which is removed at the end of the run."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -134,41 +142,41 @@ class Bar:
             TextColumn("{task.fields[status]}"),
             console=Console(stderr=True),
             transient=True,
-            redirect_stdout=False,  # what goes to standard output stays there
+            redirect_stdout=False,  # standard output is left alone
         )
         self.bar.start()
         self.task: Any = None
 
-    def __call__(self, standing: ProgressState) -> None:
-        """Move it."""
+    def __call__(self, state: ProgressState) -> None:
+        """Update the bar."""
         if self.task is None:
-            self.task = self.bar.add_task("", total=standing.iterations, status="")
-        self.bar.update(self.task, completed=standing.iteration, status=standing.in_words())
+            self.task = self.bar.add_task("", total=state.iterations, status="")
+        self.bar.update(self.task, completed=state.iteration, status=state.in_words())
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self.bar.stop()
 
 
 class Lines:
-    """A line now and then, for a file or a pipe; none for a short run."""
+    """Lines at intervals, for a file or a pipe; none for a short run."""
 
     def __init__(self) -> None:
         self.due = FIRST_LINE
 
-    def __call__(self, standing: ProgressState) -> None:
-        """Print it, if it is time."""
-        if standing.seconds < self.due:
+    def __call__(self, state: ProgressState) -> None:
+        """Print a line if one is due."""
+        if state.seconds < self.due:
             return
-        self.due = standing.seconds + NEXT_LINE
+        self.due = state.seconds + NEXT_LINE
         print(
-            f"lessbits: iteration {standing.iteration} of {standing.iterations}, {standing.in_words()}",
+            f"lessbits: iteration {state.iteration} of {state.iterations}, {state.in_words()}",
             file=sys.stderr,
             flush=True,
         )
 
     def close(self) -> None:
-        """Leave the lines."""
+        """Do nothing: the lines stay."""
 
 
 @contextmanager
@@ -184,7 +192,7 @@ def show_activity(text: str, shown: bool = True) -> Iterator[None]:
 
 
 def _clock(seconds: float) -> str:
-    """Return a time as people write it.
+    """Return a duration as readable text.
 
     >>> _clock(75), _clock(7384), _clock(400_000), _clock(float("inf"))
     ('1:15', '2:03:04', '5 days', 'years')

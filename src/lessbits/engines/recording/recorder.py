@@ -1,4 +1,4 @@
-"""Collects the records of a run while it goes on."""
+"""Collection of the records of a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,19 +14,19 @@ METRIC = "metric."
 
 
 class Recorder:
-    """The records of a run, chunk by chunk; adds up what must be exact in whole numbers."""
+    """Collects the records of a run, chunk by chunk. Counts are summed as integers, so that they are exact."""
 
     def __init__(self, first: Mapping[str, Any], problem: Problem, network: Network, method: Method) -> None:
         self.message_bits = np.array([compressor.bits(problem.dim) for compressor in method.compressors])
         self.links, self.nodes, self.samples = network.links, network.nodes, problem.samples
-        self.at_once = 1 if method.takes_turns else len(self.message_bits)  # messages a link carries in an exchange
+        self.at_once = 1 if method.takes_turns else len(self.message_bits)  # messages per link and exchange
         nothing = np.zeros((1, len(self.message_bits)))
         self.parts: dict[str, list[np.ndarray]] = {
             **{METRIC + name: [np.atleast_1d(np.asarray(value, float))] for name, value in first.items()},
             "iteration": [np.zeros(1, np.int64)],
             "work": [np.zeros((1, 2), np.int64)],  # sample gradients, and iterations that took any
             "sent": [nothing.astype(np.int64)],
-            "wire": [nothing],  # bytes with headers, in the simulator's model perhaps not whole
+            "wire": [nothing],  # bytes with headers; the simulator's model may give fractions
             "seconds": [np.zeros(1)],
         }
 
@@ -40,10 +40,11 @@ class Recorder:
         seconds: np.ndarray,
         **further: np.ndarray,
     ) -> None:
-        """Add records: metrics, iterations in all, and what was done since the record before.
+        """Add records.
 
-        `further` are other columns that add up; where one engine goes on from another's records, what one of them does
-        not tell is zero.
+        `metrics` and `iterations` are values at each record. All others are amounts since the previous record, also
+        `further` columns. If a run is resumed by another engine, columns that one of them does not have are filled with
+        zeros.
         """
         columns = {
             **{METRIC + name: np.asarray(values, float) for name, values in metrics.items()},
@@ -65,7 +66,7 @@ class Recorder:
         return float(self.parts[METRIC + name][-1][-1])
 
     def wire_bits_per_link(self) -> float:
-        """Return the encoded bits so far."""
+        """Return the encoded bits per link so far."""
         return 8 * float(sum(part.sum() for part in self.parts["wire"])) / self.links
 
     def saved(self) -> dict[str, np.ndarray]:
@@ -73,11 +74,11 @@ class Recorder:
         return {name: np.concatenate(parts) for name, parts in self.parts.items()}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
-        """Take back what `saved` returned."""
+        """Replace the records by those that `saved` returned."""
         self.parts = {name: [np.asarray(values)] for name, values in saved.items()}
 
     def columns(self, link_model: LinkModel | None) -> dict[str, np.ndarray]:
-        """Join everything."""
+        """Return the columns of the trace."""
         joined = self.saved()
         iteration = joined.pop("iteration")
         metrics = {name.removeprefix(METRIC): joined.pop(name) for name in list(joined) if name.startswith(METRIC)}
@@ -99,7 +100,7 @@ class Recorder:
             **{name: np.cumsum(values) for name, values in joined.items()},
         }
         if link_model is not None:
-            # An exchange takes as long as a message, however many links wait meanwhile: in a tree most of them do.
+            # An exchange takes as long as one message, even if most links are idle, as in a tree.
             length = 8 * bytes_since / np.maximum(since.sum(axis=1), 1)
             waited = np.cumsum(np.diff(iteration, prepend=0) * length * self.at_once)
             columns["simulated_seconds"] = link_model.seconds(iteration, waited, work / self.nodes)

@@ -1,1 +1,1 @@
-"""All nodes in one process."""
+"""The simulator: all nodes in one process."""

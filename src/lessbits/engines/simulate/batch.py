@@ -1,4 +1,4 @@
-"""The compiled part of a sweep: runs that differ in step sizes alone, stepped together."""
+"""The compiled part of a sweep: runs that differ only in step sizes, as lanes of one program."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,21 +17,21 @@ from lessbits.methods.base import Start, State
 
 
 class BatchState(NamedTuple):
-    """Where the lanes of a batch are, and their records since the last look."""
+    """The state of the lanes of a batch, and their records since the host last read them."""
 
     state: State
     iteration: jax.Array
-    records: jax.Array
+    records: jax.Array  # how many are filled
     values: jax.Array  # of the goal, [records, lanes]
     errors: jax.Array
-    work: jax.Array
-    sent: jax.Array  # [records, lanes, messages]
+    work: jax.Array  # sample gradients
+    sent: jax.Array  # messages, [records, lanes, messages of the outbox]
     bytes: jax.Array  # of bodies whose length varies, likewise
-    done: jax.Array  # [lanes], those that have reached the goal or diverged
+    done: jax.Array  # [lanes], whether a lane has reached the goal or diverged
 
 
-def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
-    """Map over the lanes; a single one is not worth a batched program, which is slower on a CPU."""
+def _map_lanes(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
+    """Map a function over the lanes. A single lane is not batched, as a batched program is slower on a CPU."""
     if lanes > 1:
         return jax.vmap(function)
 
@@ -44,7 +44,7 @@ def _each(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
 
 @partial(jax.jit, donate_argnames=("batch",))
 def run_batch(program: Program, sizes: dict[str, jax.Array], batch: BatchState, most: jax.Array) -> BatchState:
-    """Run up to `most` records of `record_every` iterations each, until all lanes are done, or all iterations."""
+    """Run up to `most` records of `record_every` iterations each, until all lanes or all iterations are done."""
     lanes = next(iter(sizes.values())).shape[0]
 
     def of(own: dict[str, jax.Array]) -> Program:
@@ -52,8 +52,10 @@ def run_batch(program: Program, sizes: dict[str, jax.Array], batch: BatchState, 
 
     def record(batch: BatchState) -> BatchState:
         end = program.end_of_record(batch.iteration)
-        state, tally = _each(lambda own, state: of(own).advance(state, batch.iteration, end), lanes)(sizes, batch.state)
-        metrics = _each(program.score, lanes)(state)
+        state, tally = _map_lanes(lambda own, state: of(own).advance(state, batch.iteration, end), lanes)(
+            sizes, batch.state
+        )
+        metrics = _map_lanes(program.score, lanes)(state)
         at = batch.records
         return BatchState(
             state,
@@ -69,22 +71,23 @@ def run_batch(program: Program, sizes: dict[str, jax.Array], batch: BatchState, 
 
     batch = batch._replace(records=jnp.int32(0))
 
-    def goes_on(now: BatchState) -> jax.Array:
-        return (now.records < most) & program.goes_on(now.iteration) & ~jnp.all(now.done)
+    def unfinished(now: BatchState) -> jax.Array:
+        return (now.records < most) & program.has_next_record(now.iteration) & ~jnp.all(now.done)
 
-    return lax.while_loop(goes_on, record, batch)
+    return lax.while_loop(unfinished, record, batch)
 
 
 @jax.jit
 def start_batch(program: Program, sizes: dict[str, jax.Array]) -> tuple[State, dict[str, jax.Array]]:
-    """Start every lane, and score the starts."""
+    """Return the first state of every lane, and its metrics."""
     lanes = next(iter(sizes.values())).shape[0]
 
     def begin(own: dict[str, jax.Array]) -> tuple[State, dict[str, jax.Array]]:
         state = replace(program.method, **own).init(program.problem, program.local, Start())  # type: ignore[type-var]
-        return jax.tree.map(jnp.copy, state), program.score(state)  # a batch's memory is reused: not the problem's
+        # Copies, as the batch is donated: its memory must not be the problem's.
+        return jax.tree.map(jnp.copy, state), program.score(state)
 
-    return _each(begin, lanes)(sizes)
+    return _map_lanes(begin, lanes)(sizes)
 
 
 def empty_batch(state: State, iteration: jax.Array, lanes: int, messages: int, kind: Any) -> BatchState:

@@ -1,4 +1,4 @@
-"""Records and checkpoints of the simulator, whose loop returns a chunk of records at a time."""
+"""Records and checkpoints of the simulator, whose compiled loop returns a chunk of records at a time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,18 +20,18 @@ from lessbits.problems.base import Problem
 
 
 class ChunkRecorder:
-    """Turns chunks into records, and writes checkpoints where they are due."""
+    """Adds chunks to the records, and writes checkpoints that are due."""
 
     def __init__(self, options: RunOptions, recorder: Recorder, codecs: Sequence[Codec]) -> None:
         self.options, self.recorder, self.codecs = options, recorder, codecs
-        # Bytes of a message that do not depend on what it says.
+        # Bytes of a message that do not depend on its contents.
         self.constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
-        self.last = 0  # iteration of the chunk before
+        self.last = 0  # iteration of the previous chunk
         self.since: dict[str, Any] = {"work": 0, "sent": 0, "wire": 0.0, "seconds": 0.0}
         self.identity: dict[str, str] = {}
 
     def resume(self, state: State, problem: Problem, network: Network, method: Method) -> tuple[State, int]:
-        """Return the state and the iteration to start from: those of a checkpoint, if asked to resume from one."""
+        """Return the state and the iteration to start from: those of a checkpoint if the run is to be resumed."""
         checkpoints, options = self.options.checkpoints, self.options
         if checkpoints is None:
             return state, 0
@@ -45,7 +45,7 @@ class ChunkRecorder:
         return put_leaves(state, {name: jnp.array(leaf) for name, leaf in saved.state.items()}), saved.iteration
 
     def record(self, chunk: Any, seconds: float) -> None:
-        """Take the records of a chunk, and write a checkpoint if one is due."""
+        """Add the records of a chunk, and write a checkpoint if one is due."""
         taken, end = int(chunk.records), int(chunk.iteration)
         ends = record_ends(end, taken, self.options.interval)
         work, sent = np.asarray(chunk.tally.work)[:taken], np.asarray(chunk.tally.sent)[:taken]
@@ -54,9 +54,9 @@ class ChunkRecorder:
             "work": work.astype(np.int64),
             "sent": sent.astype(np.int64),
             "wire": sent * self.constant + varying,
-            "seconds": np.full(taken, seconds / taken),  # the clock is read once a chunk
+            "seconds": np.full(taken, seconds / taken),  # the clock is read once per chunk
         }
-        # A run that was interrupted between two records brings what it had done since the first of them.
+        # If the run was interrupted between two records, the checkpoint holds the work since the first of them.
         for name, before in self.since.items():
             if name in done:
                 done[name][0] += before if np.ndim(before) == np.ndim(done[name][0]) else np.squeeze(before)
@@ -69,7 +69,7 @@ class ChunkRecorder:
         self.last = end
 
     def at_most(self, iteration: int, records: int) -> int:
-        """Return how many records may be taken before a checkpoint is due."""
+        """Return `records`, or fewer if a checkpoint is due before."""
         checkpoints, interval = self.options.checkpoints, self.options.interval
         if checkpoints is None or checkpoints.every is None:
             return records
@@ -77,7 +77,7 @@ class ChunkRecorder:
         return max(1, min(records, -(-due // interval) - iteration // interval))
 
     def save(self, chunk: Any) -> None:
-        """Write a checkpoint, if checkpoints were asked for."""
+        """Write a checkpoint if the run has a folder for them."""
         if self.options.checkpoints is None:
             return
         state = {name: np.asarray(leaf) for name, leaf in name_leaves(jax.device_get(chunk.state)).items()}

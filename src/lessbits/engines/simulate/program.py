@@ -1,4 +1,4 @@
-"""Everything that a simulated run needs in its compiled loop, and one iteration of it."""
+"""The program of a simulated run: the arguments of its compiled loop, and one iteration of it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,21 +23,21 @@ from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 
-UNROLLED = 10  # iterations that a GPU is given at once, at most
+UNROLLED = 10  # iterations that are unrolled on a GPU, at most
 
-Measure = Callable[[State, Problem], jax.Array]  # a pytree, called inside the compiled loop
+Measure = Callable[[State, Problem], jax.Array]  # a pytree that is called inside the compiled loop
 
 
 class RecordTally(NamedTuple):
-    """What the iterations of a record took."""
+    """Work and messages of the iterations of a record."""
 
-    work: jax.Array  # sample gradients, and iterations with any: a method may need several exchanges for a gradient
+    work: jax.Array  # sample gradients, and iterations with any: a method may need several exchanges per gradient
     sent: jax.Array  # messages, by message of the outbox
     bytes: Sum  # of bodies whose length varies, by message of the outbox; a million of them need more than 24 bits
 
     @classmethod
     def zeros(cls, messages: int, *records: int) -> "RecordTally":
-        """Zeros, for one or several records."""
+        """Return zeros, for one or several records."""
         work, sent = (put(np.zeros((*records, size)), np.int32) for size in (2, messages))
         value, lost = (put(np.zeros((*records, messages)), np.float32) for _ in range(2))
         return cls(work, sent, Sum(value, lost))
@@ -45,24 +45,24 @@ class RecordTally(NamedTuple):
 
 @pytree
 class RowLengths:
-    """Bytes of each row of a message: rows are links, or nodes whose message goes to all their links."""
+    """Bytes of each row of a message. A row is a link, or a node whose message goes to all its links."""
 
     total: Sum
     per_link: bool = static()
 
     def __add__(self, more: "RowLengths") -> "RowLengths":
-        """Add those of a further iteration."""
+        """Add the bytes of another iteration."""
         return RowLengths(self.total + more.total, self.per_link)
 
 
 class IterationTally(NamedTuple):
-    """What iterations took, row by row: the sum over rows is taken once per record."""
+    """Work and messages of iterations, row by row. The sum over rows is taken once per record."""
 
     counts: jax.Array  # sample gradients, iterations with any, and messages, by message of the outbox
     lengths: tuple[RowLengths | None, ...]  # None where all bodies of a message are equally long
 
     def __add__(self, more: "IterationTally") -> "IterationTally":  # type: ignore[override]
-        """Add what a further iteration took."""
+        """Add the tally of another iteration."""
         pairs = zip(self.lengths, more.lengths, strict=True)
         lengths = tuple(None if mine is None or other is None else mine + other for mine, other in pairs)
         return IterationTally(self.counts + more.counts, lengths)
@@ -70,7 +70,7 @@ class IterationTally(NamedTuple):
 
 @pytree
 class Program:
-    """Everything that stays fixed during a run, as arguments of the compiled loop, so that nothing recompiles."""
+    """Everything that stays fixed during a run. It is an argument of the compiled loop, so that nothing recompiles."""
 
     problem: Annotated[Problem, Axis.NODE]
     method: Method
@@ -81,8 +81,8 @@ class Program:
     seed: jax.Array
     stop: StopRule
     record_every: jax.Array
-    lengths: tuple[Any, ...] = ()  # for each message what finds the length of its bodies, None where all are equal
-    stride: int | None = static(default=None)  # iterations of a record, where they are part of the program
+    lengths: tuple[Any, ...] = ()  # the length model of each message; None if all its bodies are equally long
+    stride: int | None = static(default=None)  # iterations per record, if they are compiled into the program
 
     @classmethod
     def of(
@@ -94,7 +94,7 @@ class Program:
         measures: Mapping[str, Measure] | None = None,
         codecs: Sequence[Codec] = (),
     ) -> "Program":
-        """Gather what a run with checked options needs."""
+        """Return the program of a run. The options must be checked."""
         return cls(
             method.prepare(problem),
             method,
@@ -109,38 +109,38 @@ class Program:
         )
 
     def started(self, first_error: float) -> "Program":
-        """Say from which error on a run has diverged, once the start is scored."""
+        """Return the program with the error at which a run counts as diverged, once the start is scored."""
         return replace(self, stop=self.stop.started(first_error, float(self.target.scale)))
 
     def fit(self, iteration: int) -> "Program":
-        """Make the length of whole records part of the program, from this iteration on, where it pays.
+        """Return the program with the record length compiled in, where it pays, for records from this iteration on.
 
-        A GPU goes through a loop without asking the host after each iteration only if it knows when to end.
+        A GPU runs a loop without asking the host after each iteration only if the number of iterations is static.
         """
         every, left = int(self.record_every), int(self.stop.iterations) - iteration
         whole = iteration % every == 0 and left >= every
         return replace(self, stride=every if whole and not on_cpu() else None)
 
     def variants(self, iteration: int) -> list["Program"]:
-        """Return what `fit` will return from this iteration on, once each."""
+        """Return all different programs that `fit` will return from this iteration on."""
         every, end = int(self.record_every), int(self.stop.iterations)
         last = end - end % every if end % every else iteration  # where the last, shorter record begins
         fitted = {each.stride: each for each in map(self.fit, (iteration, -(-iteration // every) * every, last))}
         return list(fitted.values())
 
     def end_of_record(self, iteration: jax.Array) -> jax.Array:
-        """Return the iteration that the record which begins here ends at."""
+        """Return the iteration at which the record that begins here ends."""
         if self.stride is not None:
             return iteration + self.stride
         return end_of_record(iteration, self.record_every, self.stop.iterations)
 
-    def goes_on(self, iteration: jax.Array) -> jax.Array:
-        """Tell whether there is another record of this program."""
+    def has_next_record(self, iteration: jax.Array) -> jax.Array:
+        """Return whether there is another record of this program."""
         return iteration + (self.stride or 1) <= self.stop.iterations
 
     def advance(self, state: State, first: jax.Array, end: jax.Array) -> tuple[State, RecordTally]:
-        """Iterate from `first` to before `end`."""
-        once = jax.jit(self.iterate, inline=True)  # traced once, for shapes and for the loop: half of the time to begin
+        """Run the iterations from `first` up to, not including, `end`."""
+        once = jax.jit(self.iterate, inline=True)  # traced once, for shapes and loop: halves the time to start
 
         def iterate(iteration: jax.Array, carry: tuple[State, IterationTally]) -> tuple[State, IterationTally]:
             state, tally = carry
@@ -162,7 +162,7 @@ class Program:
         return state, RecordTally(tally.counts[:2], tally.counts[2:], self._add_up(tally.lengths))
 
     def _add_up(self, lengths: tuple[RowLengths | None, ...]) -> Sum:
-        """Add up the bytes of each message over all links."""
+        """Return the bytes of each message, summed over all links."""
         nothing = Sum.of(jnp.float32(0))
 
         def of_links(rows: RowLengths) -> Sum:
@@ -173,7 +173,7 @@ class Program:
         return jax.tree.map(lambda *parts: jnp.stack(parts), *totals)
 
     def iterate(self, state: State, iteration: jax.Array) -> tuple[State, IterationTally]:
-        """One iteration: send, exchange, receive."""
+        """Run one iteration: send, exchange, receive."""
         step = Step(self.seed, iteration)
         state, outbox, work = self.method.send(step, state, self.problem, self.local)
         outbox = tuple(
@@ -189,7 +189,7 @@ class Program:
         )
 
     def exchange(self, outbox: Outbox) -> Outbox:
-        """Return, link for link, what came along the reverse links."""
+        """Return the inbox: for each link, the message of its reverse link."""
         return tuple(self._arrived(message) for message in outbox)
 
     def _arrived(self, message: Message) -> Message:
@@ -203,7 +203,7 @@ class Program:
         return jnp.sum(message.active, dtype=jnp.int32)
 
     def _bytes(self, message: Message, length: Any) -> RowLengths | None:
-        """Bytes of the bodies that are not all equally long, of each row, or of each link where only some are sent."""
+        """Return the bytes of bodies whose length varies, per row, or per link if only some links send."""
         if length is None:
             return None
         rows = length(message.payload)
@@ -212,6 +212,6 @@ class Program:
         return RowLengths(Sum.of(rows), message.per_link or message.active is not None)
 
     def score(self, state: State) -> dict[str, jax.Array]:
-        """All metrics of a state."""
+        """Return all metrics of a state."""
         extra = {name: measure(state, self.problem) for name, measure in self.measures.items()}
         return {**score(state.x, self.problem, self.target), **extra}

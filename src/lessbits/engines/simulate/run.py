@@ -1,4 +1,4 @@
-"""The simulator: all nodes in one process; a message is a row that another node reads."""
+"""The simulator: all nodes in one process. A message is a row of an array that another node reads."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -34,11 +34,11 @@ from lessbits.methods.base import Method, Start, State
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
-RECORDS_AT_ONCE = 1024  # a chunk's buffers; how many of them are filled is decided by the clock
+RECORDS_AT_ONCE = 1024  # size of the buffers of a chunk; the throttle decides how many records are filled
 
 
 class Chunk(NamedTuple):
-    """Where a run is, and the records since the last look."""
+    """The state of a run, and its records since the host last read them."""
 
     state: Annotated[State, Axis.NODE]
     iteration: jax.Array
@@ -48,7 +48,7 @@ class Chunk(NamedTuple):
     tally: RecordTally
 
 
-@partial(jax.jit, donate_argnames=("chunk",))  # one state at a time is in memory
+@partial(jax.jit, donate_argnames=("chunk",))  # so that memory holds only one state
 def _run_chunk(program: Program, chunk: Chunk, most: jax.Array) -> Chunk:
     """Run up to `most` records of `record_every` iterations each, or until the run ends."""
 
@@ -68,16 +68,16 @@ def _run_chunk(program: Program, chunk: Chunk, most: jax.Array) -> Chunk:
 
     chunk = chunk._replace(records=jnp.int32(0))
 
-    def goes_on(chunk: Chunk) -> jax.Array:
-        return (chunk.records < most) & ~chunk.stop & program.goes_on(chunk.iteration)
+    def unfinished(chunk: Chunk) -> jax.Array:
+        return (chunk.records < most) & ~chunk.stop & program.has_next_record(chunk.iteration)
 
-    return lax.while_loop(goes_on, record, chunk)
+    return lax.while_loop(unfinished, record, chunk)
 
 
 @jax.jit
 def _begin(program: Program, start: Start) -> tuple[State, dict[str, jax.Array]]:
     state = program.method.init(program.problem, program.local, start)
-    # Copies: the run reuses a state's memory, which must not be the problem's.
+    # Copies, as the state is donated to the loop: its memory must not be the problem's.
     return jax.tree.map(jnp.copy, state), program.score(state)
 
 
@@ -92,18 +92,18 @@ def simulate(
     devices: int | None = None,
     **options: Unpack[RunKeywords],
 ) -> Trace:
-    """Run a method on a problem over a network, and return what was recorded.
+    """Run a method on a problem over a network, and return its trace.
 
-    The run stops after `iterations`, as soon as the `goal` is at most `until`, or on divergence. An interrupt raises
-    `Interrupted`, which has the trace so far, after the last checkpoint is written.
+    The run stops after `iterations`, as soon as the `goal` is at most `until`, or on divergence. An interrupt writes a
+    last checkpoint, and raises `Interrupted`, which has the trace so far.
 
     Args:
         problem: The losses of all nodes.
-        network: Who talks to whom, with which weights.
+        network: The links between nodes, with their weights.
         method: The method, with its step sizes; make one with `make_method` or `primal_dual`.
         measures: Further metrics to record, by name: pytrees that map (state, problem) to a number.
-        encode: Really encode every message, as between real processes: slower, but the bytes are exact.
-        devices: How many of JAX's devices share the nodes; by default as many as a large problem keeps busy.
+        encode: Encode every message, as between real processes: slower, but the number of bytes is exact.
+        devices: How many of JAX's devices share the nodes. By default only large problems use several.
         **options: The fields of `RunOptions`: iterations, seed, until, record_every and so on.
 
     Example:
@@ -114,34 +114,34 @@ def simulate(
         >>> trace.converged, bool(trace["error"][-1] <= 1e-3)
         (True, True)
     """
-    asked = RunOptions(**options)
+    run_options = RunOptions(**options)
     if encode:
         if measures:
             raise InputError("further measures were given with encode: they need a run without it")
-        return run_stepwise(problem, network, method, SingleProcess(), asked)
+        return run_stepwise(problem, network, method, SingleProcess(), run_options)
     make_room()
-    asked = asked.checked(problem, network, method)
-    assert asked.start is not None
-    codecs = make_codecs(method.compressors, problem.dim, asked.code)
+    run_options = run_options.checked(problem, network, method)
+    assert run_options.start is not None
+    codecs = make_codecs(method.compressors, problem.dim, run_options.code)
     devices = choose_devices(devices, network.nodes, problem.dim)
-    program = shard_rows(Program.of(problem, network, method, asked, measures, codecs), devices)
+    program = shard_rows(Program.of(problem, network, method, run_options, measures, codecs), devices)
     clock = time.perf_counter()
-    state, first = _begin(program, asked.start)
+    state, first = _begin(program, run_options.start)
     program = program.started(float(first["error"]))
-    check_goal(asked.goal, asked.until, first, program.target)
+    check_goal(run_options.goal, run_options.until, first, program.target)
     recorder = Recorder(first, problem, network, method)
-    chunks = ChunkRecorder(asked, recorder, codecs)
+    chunks = ChunkRecorder(run_options, recorder, codecs)
     state, iteration = chunks.resume(state, problem, network, method)
     stop = program.stop.on_host().ends({name: recorder.last(name) for name in first}, iteration)
     chunk = shard_rows(_first_chunk(state, iteration, stop, first, codecs), devices)
     for variant in program.variants(iteration):
         chunk = jax.block_until_ready(_run_chunk(variant, chunk, put(0, np.int32)))  # only compiles
     compile_seconds = time.perf_counter() - clock
-    chunk, interrupted = _run(program, chunk, chunks, asked)
+    chunk, interrupted = _run(program, chunk, chunks, run_options)
     if interrupted:
         chunks.save(chunk)
     ending = Ending(np.asarray(chunk.state.x), int(chunk.iteration), compile_seconds, interrupted)
-    return finish(asked, program.stop, recorder, method, program.problem, ending)
+    return finish(run_options, program.stop, recorder, method, program.problem, ending)
 
 
 def _first_chunk(

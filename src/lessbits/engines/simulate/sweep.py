@@ -1,9 +1,9 @@
-"""Many runs of one method at once, that differ in step sizes alone: the engine of tuning.
+"""Many runs of one method that differ only in step sizes: the engine of tuning.
 
-On a GPU, runs are lanes of one compiled program (`vmap`), in batches that fit memory. On a CPU batching gains no more
-than noise: each run is a batch of its own, and as many as there are cores, and memory for, run side by side. All lanes
-of a batch are at the same iteration with the same seed, so they share their random numbers and option D's coins. Lanes
-that are done, have diverged or can no longer win leave: when half of a batch has left, the rest moves together.
+On a GPU, runs are lanes of one compiled program (`vmap`), in batches that fit memory. On a CPU batching gains nothing
+measurable: each run is a batch of its own, and batches run in parallel, as many as cores and memory allow. All lanes of
+a batch are at the same iteration with the same seed, so they share their random numbers and option D's coins. Lanes
+leave the batch when they are done, have diverged or can no longer win. When half of a batch has left, it is compacted.
 """
 
 import os
@@ -42,49 +42,49 @@ Sizes = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Budget:
-    """When a run ends: at the target (`until` of `goal`), or when one of these is spent."""
+    """When a run ends: at the target (`until` of `goal`), or when one of the other fields is spent."""
 
     iterations: int
     epochs: float | None = None
-    bits: float | None = None  # nominal, a link
+    bits: float | None = None  # nominal, per link
     until: float | None = None
     goal: str = "error"
 
     def is_spent(self, epochs: np.ndarray, bits: np.ndarray) -> np.ndarray:
-        """Tell at which records the epochs or the bits per link are spent."""
+        """Return, for each record, whether the epochs or the bits per link are spent."""
         most_epochs = np.inf if self.epochs is None else self.epochs
         return (epochs >= most_epochs) | (bits >= (np.inf if self.bits is None else self.bits))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: what it had spent and reached by then."""
+    """How a run ended, and what it had spent and reached by then."""
 
     sizes: dict[str, float]
     seed: int
     reached: bool
     diverged: bool
-    cut: bool  # stopped because others had won
+    cut: bool  # whether it was stopped because others had won
     iterations: int
     value: float  # of the goal
     error: float
     bits_per_link: float  # nominal
     epochs: float
     encoded: bool = False
-    wire_bits_per_link: float = 0.0  # as encoded, with headers, if that was asked for
+    wire_bits_per_link: float = 0.0  # encoded, with headers; 0 unless `encoded`
 
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """How a sweep is run.
+    """Options of a sweep.
 
     Attributes:
         seed: Seed of every run.
-        record_every: Iterations between two records; chosen as for a single run by default.
+        record_every: Iterations between two records; by default as for a single run.
         limit: Callback that returns the iteration from which on a run has lost to others.
-        finished: Callback that takes each outcome as it comes.
-        width: Runs of a batch; by default one on a CPU, and as many as fit on a GPU.
-        encoded: Find the bits that are really sent, which takes a while.
+        finished: Callback that takes each outcome when its run ends.
+        width: Runs per batch; by default one on a CPU, and as many as fit on a GPU.
+        encoded: Whether to compute the encoded bits too, which takes longer.
     """
 
     seed: int = 0
@@ -106,7 +106,7 @@ def sweep(
     """Run the method once with each configuration of step sizes, and return how each run ended."""
     make_room()
     options = options or SweepOptions()
-    asked = RunOptions(
+    run_options = RunOptions(
         iterations=budget.iterations,
         seed=options.seed,
         until=budget.until,
@@ -114,7 +114,7 @@ def sweep(
         record_every=options.record_every,
     )
     for sizes in configurations:
-        checked = asked.checked(problem, network, replace(method, **sizes))  # type: ignore[type-var]
+        checked = run_options.checked(problem, network, replace(method, **sizes))  # type: ignore[type-var]
     codecs = make_codecs(method.compressors, problem.dim, "entropy") if options.encoded else ()
     program = Program.of(problem, network, method, checked, codecs=codecs)
     memory = _lane_bytes(program, problem, network)
@@ -133,14 +133,14 @@ def sweep(
 
 
 def default_workers(lane_bytes: int) -> int:
-    """Batches side by side: on a CPU, whose batches have one lane, one a core as far as memory goes; else one."""
+    """Return the number of parallel batches: on a CPU one per core if memory allows, else one."""
     if not on_cpu():
         return 1
     return max(1, min(MOST_WORKERS, os.cpu_count() or 1, CPU_MEMORY // max(lane_bytes, 1)))
 
 
 def default_width(lanes: int, lane_bytes: int) -> int:
-    """Lanes of a batch: one on a CPU, as many as fit on a GPU."""
+    """Return the number of lanes per batch: one on a CPU, as many as fit on a GPU."""
     if on_cpu():
         return 1
     limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", CPU_MEMORY)
@@ -148,7 +148,7 @@ def default_width(lanes: int, lane_bytes: int) -> int:
 
 
 def _lane_bytes(program: Program, problem: Problem, network: Network) -> int:
-    """About what a lane needs: its state twice, and a vector a link for each message."""
+    """Return about how many bytes a lane needs: its state twice, and one vector per link and message."""
     shapes = jax.eval_shape(lambda: program.method.init(program.problem, program.local, Start()))
     state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     return int(
@@ -158,7 +158,7 @@ def _lane_bytes(program: Program, problem: Problem, network: Network) -> int:
 
 
 class _Sweep:
-    """What all batches of a sweep share."""
+    """The data that all batches of a sweep share."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class _Sweep:
         self.program, self.budget, self.options = program, budget, options
         self.samples, self.links = problem.samples, network.links
         self.message_bits = np.array([compressor.bits(problem.dim) for compressor in program.method.compressors])
-        # Bytes of a message that do not depend on what it says; none if bytes are not asked for.
+        # Bytes of a message that do not depend on its contents; empty without `encoded`.
         self.constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
         self.stop = threading.Event()
 
@@ -195,7 +195,7 @@ class _Batch:
         self.rule = self.program.stop.on_host()
         check_goal(budget.goal, budget.until, {budget.goal: first[budget.goal][0]}, program.target)
         self.batch = empty_batch(state, jnp.int32(0), count, len(sweep.message_bits), kind)
-        # What each configuration has spent, and where it stood at the last look.
+        # What each configuration has spent and reached at its last record.
         self.epochs, self.spent, self.wire, self.value, self.error = np.zeros((5, count))
         self.outcomes: dict[int, Outcome] = {}
         values, errors = (np.asarray(first[name], float) for name in (budget.goal, "error"))
@@ -204,10 +204,10 @@ class _Batch:
             self._end(int(lane), 0, reached=True)
 
     def run(self) -> list[Outcome]:
-        """Step until every lane has an outcome."""
+        """Run until every lane has an outcome."""
         throttle = Throttle(RECORDS_AT_ONCE)
         while len(self.outcomes) < len(self.configurations) and not self.sweep.stop.is_set():
-            self._gather()
+            self._compact()
             last = max(1, min(self.sweep.limit(), self.budget.iterations))
             before = int(self.batch.iteration)
             if before >= last:
@@ -217,12 +217,12 @@ class _Batch:
             most = jnp.int32(throttle.amount)
             self.batch = jax.block_until_ready(run_batch(self.program.fit(before), self.sizes, self.batch, most))
             seconds = time.perf_counter() - clock
-            self._look()
+            self._collect()
             throttle.update(seconds / max(int(self.batch.records), 1))
         return [self.outcomes[number] for number in range(len(self.configurations)) if number in self.outcomes]
 
-    def _look(self) -> None:
-        """Find the lanes that ended, and where."""
+    def _collect(self) -> None:
+        """Read the records of all lanes, and end the lanes that are done."""
         taken, sweep = int(self.batch.records), self.sweep
         ends = record_ends(int(self.batch.iteration), taken, int(self.program.record_every))
         values, errors = (np.asarray(array, float)[:taken] for array in (self.batch.values, self.batch.errors))
@@ -275,16 +275,19 @@ class _Batch:
         if self.sweep.options.finished is not None:
             self.sweep.options.finished(outcome)
 
-    def _gather(self) -> None:
-        """When half of the lanes have left, move the rest together; widths are powers of two: few programs."""
+    def _compact(self) -> None:
+        """Remove the lanes that have ended once they are half of the batch.
+
+        Widths are powers of two, so that few programs are compiled. Lanes that fill up the batch have number -1.
+        """
         alive = np.array(
             [lane for lane, number in enumerate(self.lanes) if number >= 0 and number not in self.outcomes]
         )
         width = 1 << (len(alive) - 1).bit_length()
         if 2 * width > len(self.lanes):
             return
-        kept = np.concatenate([alive, np.repeat(alive[:1], width - len(alive))])  # filled up with any, which count for
-        self.lanes = np.where(np.arange(width) < len(alive), self.lanes[kept], -1)  # no configuration
+        kept = np.concatenate([alive, np.repeat(alive[:1], width - len(alive))])
+        self.lanes = np.where(np.arange(width) < len(alive), self.lanes[kept], -1)
         self.sizes = {name: size[kept] for name, size in self.sizes.items()}
         state = jax.tree.map(lambda leaf: leaf[kept], self.batch.state)
         self.batch = empty_batch(
