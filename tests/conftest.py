@@ -19,7 +19,6 @@ set_up_programs()
 
 import jax  # noqa: E402
 
-
 # Files that take longest, first: else one worker is still at them when the other has nothing left.
 LONGEST = [
     "test_estimators.py",

@@ -200,6 +200,7 @@ def test_a_missing_shard_is_named_with_its_node(tmp_path, here):
     assert "part-2.libsvm', which node 2 needs" in err
 
 
+@pytest.mark.slow
 def test_shards_of_the_nodes_own_give_one_problem(tmp_path, monkeypatch, capsys):
     data = write_shards(tmp_path, 4)
     arguments = ("run", "--nodes", 4, "--problem", "logistic", "--data", data, "--iterations", 20, "--json", "-", "-q")

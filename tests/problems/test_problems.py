@@ -310,6 +310,7 @@ def test_an_outside_gradient_gives_the_same_run_as_ours(backend):
     np.testing.assert_allclose(theirs["suboptimality"], ours["suboptimality"], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_custom_loss_knows_how_sharp_its_single_samples_are():
     """With the smoothness of whole nodes instead, options C and D diverge at theory's step sizes."""
     random = np.random.default_rng(4)
