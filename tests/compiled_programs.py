@@ -106,8 +106,15 @@ def resident_megabytes():
 
 
 def forget_programs(most_megabytes):
-    """Forget all programs if this process takes more memory than that."""
+    """Forget all programs if this process takes more memory than that, and not only because it keeps what is free."""
+    if resident_megabytes() > most_megabytes:
+        _give_back_memory()
     if resident_megabytes() > most_megabytes:
         jax.clear_caches()
-        if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-            libc.malloc_trim(0)  # else what compiling took stays with the process
+        _give_back_memory()
+
+
+def _give_back_memory():
+    """Give free memory back to the system: what compiling took would stay with the process."""
+    if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+        libc.malloc_trim(0)

@@ -124,7 +124,8 @@ def test_without_strong_compression_option_b_reaches_rounding(logistic):
 FLOORS = [(quantizer, batch_size) for quantizer in ("exact", "dit-4") for batch_size in (1, 3)]
 
 
-@pytest.mark.parametrize(("quantizer", "batch_size"), slow_but([("dit-4", 3)], FLOORS))
+@pytest.mark.slow
+@pytest.mark.parametrize(("quantizer", "batch_size"), FLOORS)
 def test_option_c_stops_between_zero_and_its_noise_floor(logistic, quantizer, batch_size):
     network = make_network("complete", 6)
     method = primal_dual(logistic, network, quantizer, option="C", batch_size=batch_size)

@@ -9,6 +9,8 @@ from command_line import run_command
 from lessbits import InputError, Settings, make_quantizer
 from lessbits.config.advise import advise, describe_theory, free_compression
 
+SMALL = ("--network", "star", "--nodes", 12, "--dim", 10)
+
 
 def ring_of_100():
     """λ_max and λ_min⁺ of the ring with Metropolis weights 1/3."""
@@ -130,7 +132,7 @@ def test_advise_speaks_plain_words(monkeypatch, capsys):
 def test_advice_fits_a_narrow_terminal(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("NO_COLOR", "1")
-    result = run_command(monkeypatch, capsys, "advise", "--network", "star", "--nodes", 100)
+    result = run_command(monkeypatch, capsys, "advise", *SMALL)
     assert (result.status, result.err) == (0, "")
     lines = [line for line in result.out.splitlines() if not line.startswith("  lessbits ")]  # to be copied whole
     assert max(map(len, lines)) <= 60
@@ -151,12 +153,12 @@ def test_advise_explains_broadcast(monkeypatch, capsys):
 
 @pytest.mark.parametrize("command", ["theory", "advise"])
 def test_json_holds_what_the_functions_return(monkeypatch, capsys, command):
-    result = run_command(monkeypatch, capsys, command, "--network", "star", "--nodes", 100, "--json", "-")
+    result = run_command(monkeypatch, capsys, command, *SMALL, "--json", "-")
     function = {"theory": describe_theory, "advise": advise}[command]
     assert result.status == 0
     assert result.err == ""
-    assert result.json == function(Settings(network="star", nodes=100))
-    assert result.json["settings"]["nodes"] == 100
+    assert result.json == function(Settings(network="star", nodes=12, dim=10))
+    assert result.json["settings"]["nodes"] == 12
 
 
 def test_theory_prints_what_it_computes(monkeypatch, capsys):

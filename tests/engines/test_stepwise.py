@@ -100,7 +100,7 @@ def test_other_methods_run_on_ranks_too(name):
     problem = LeastSquares.random(7, DIM, samples=40)
     method = make_method(name, problem, network, **OF_OTHERS.get(name, {}))
     simulated = simulate(problem, network, method, iterations=20)
-    trace = run_on(3, problem, network, method, iterations=20)[0]
+    trace = run_on(2, problem, network, method, iterations=20)[0]
     varies = {"wire_bits_per_link"} if "gradient" not in name else set()
     same_run(simulated, trace, varies)
     assert trace["wire_bits_per_link"][-1] == pytest.approx(simulated["wire_bits_per_link"][-1], rel=0.005)

@@ -69,13 +69,17 @@ def quantize_as(method, seed):
     return quantize
 
 
+def gradient_of(problem):
+    """The gradients in iteration k, as the reference takes them, from one program."""
+    gradient = jax.jit(problem.gradient)
+    return lambda k, x: np.asarray(gradient(x))
+
+
 def test_exact_messages_equal_the_plain_primal_dual_gradient_method():
     problem = LeastSquares.random(NODES, DIM, condition=5.0)
     network = make_network("erdos-renyi:0.5", NODES, seed=3)
     method = make("exact")
-    history = run_reference(
-        network, lambda k, x: np.asarray(problem.gradient(x)), np.zeros((NODES, DIM)), 200, 0.3, 0.7
-    )
+    history = run_reference(network, gradient_of(problem), np.zeros((NODES, DIM)), 200, 0.3, 0.7)
     trace = simulate(problem, network, method, iterations=200, measures={"z": Spy(2, 1)}, record_every=1)
     np.testing.assert_allclose(trace.x, history[-1][0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(trace["z"][1:], [z[2, 1] for _, z in history], rtol=0, atol=1e-12)
@@ -102,7 +106,7 @@ def test_messages_equal_the_algorithm_with_all_memories_held(messages, corrected
 
     history = run_reference(
         network,
-        lambda k, x: np.asarray(problem.gradient(x)),
+        gradient_of(problem),
         start.x,
         25,
         0.05,
@@ -153,7 +157,7 @@ LONG_RUNS += [("B", "exact", "independent"), ("B", "natural", "broadcast"), ("B"
 LONG_RUNS += [("A", "dit-3", "edge"), ("C", "dit-3", "edge"), ("D", "dit-3", "independent")]
 
 
-@pytest.mark.parametrize(("option", "quantizer", "messages"), slow_but([LONG_RUNS[0], LONG_RUNS[7]], LONG_RUNS))
+@pytest.mark.parametrize(("option", "quantizer", "messages"), slow_but([LONG_RUNS[7]], LONG_RUNS))
 def test_dual_variables_sum_to_zero_for_50_000_iterations_in_float32(option, quantizer, messages, in_float32):
     problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("ring", NODES)
     method = make(quantizer, 0.02, 0.3 if option in "AB" else 0.05, option=option, messages=messages)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import sparse
+from tiers import slow_but
 
 from lessbits import (
     Consensus,
@@ -90,7 +91,10 @@ PROBLEMS = {
 }
 
 
-@pytest.fixture(scope="module", params=PROBLEMS, ids=lambda name: name.replace(" ", "-"))
+QUICK = ["consensus", "ridge", "logistic, uneven", "logistic, sparse, uneven", "softmax, penalties", "custom"]
+
+
+@pytest.fixture(scope="module", params=slow_but(QUICK, PROBLEMS), ids=lambda name: name.replace(" ", "-"))
 def problem(request):
     return PROBLEMS[request.param]()
 
@@ -210,8 +214,8 @@ def test_dense_and_sparse_features_give_one_problem():
         dense, thin = logistic(False, how), logistic(True, how)
         x = some_points(dense)
         indices = jnp.asarray(np.random.default_rng(0).integers(0, np.asarray(dense.counts)[:, None], (NODES, 3)))
-        for compare in (lambda p: p.gradient(x), lambda p: p.losses(x), lambda p: p.sample_gradient(x, indices)):  # noqa: B023
-            np.testing.assert_allclose(compare(dense), compare(thin), rtol=1e-12, atol=1e-14)
+        for compare, *points in ((gradient_of, x), (losses_of, x), (sample_gradient_of, x, indices)):
+            np.testing.assert_allclose(compare(dense, *points), compare(thin, *points), rtol=1e-12, atol=1e-14)
         assert dense.smoothness == pytest.approx(thin.smoothness)
         assert dense.sample_smoothness() == pytest.approx(thin.sample_smoothness())
 
@@ -306,6 +310,7 @@ def test_an_outside_gradient_gives_the_same_run_as_ours(backend):
     np.testing.assert_allclose(theirs["suboptimality"], ours["suboptimality"], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_custom_loss_knows_how_sharp_its_single_samples_are():
     """With the smoothness of whole nodes instead, options C and D diverge at theory's step sizes."""
     random = np.random.default_rng(4)

@@ -27,7 +27,6 @@ from lessbits.quantizers import Dither, Quantizer, RandK, make_quantizer
 from lessbits.quantizers.dither import DitherPayload
 from lessbits.quantizers.rand_k import coprime_strides
 
-pytestmark = pytest.mark.optimized  # bits are compared
 SLACK = 2**-7  # by less than this share a scale is rounded up
 
 # Spelling, ω and nominal bits at d = 250.
@@ -108,6 +107,7 @@ def test_noise_of_other_rows_iterations_streams_and_seeds_is_uncorrelated(spelli
 
 
 @pytest.mark.parametrize("spelling", ["rand-50", "dit-4", "subtractive:12", "ternary", "natural", "rand-50+dit-4"])
+@pytest.mark.optimized  # bits are compared
 def test_a_row_is_quantized_alike_in_any_company(spelling: str) -> None:
     check_same_in_any_company(made(spelling), 250)
 
@@ -115,11 +115,13 @@ def test_a_row_is_quantized_alike_in_any_company(spelling: str) -> None:
 @pytest.mark.parametrize(
     "spelling", ["exact", "rand-50", "dit-4", "subtractive:12", "ternary", "natural", "rand-50+dit-4"]
 )
+@pytest.mark.optimized  # bits are compared
 def test_what_arrives_is_decoded_to_what_the_sender_uses(spelling: str, precision: str) -> None:
     check_decoding(made(spelling), 250)
 
 
 @pytest.mark.parametrize("dim", [5, 7])
+@pytest.mark.optimized  # bits are compared
 def test_norms_are_alike_in_any_company_in_small_dimensions(dim: int) -> None:
     check_same_in_any_company(made("dit-8", dim), dim)
 
