@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from lessbits.cli.exit_status import Ending, explain
+from lessbits.cli.exit_status import Exit, explain
 from lessbits.errors import InputError
 
 
@@ -17,24 +17,24 @@ def exit_after_broken_pipe() -> SystemExit:
 @pytest.mark.parametrize(
     ("error", "ending"),
     [
-        (InputError("nodes is 1"), Ending(2, "nodes is 1")),
-        (KeyboardInterrupt(), Ending(130)),
-        (typer.Abort(), Ending(130)),
+        (InputError("nodes is 1"), Exit(2, "nodes is 1")),
+        (KeyboardInterrupt(), Exit(130)),
+        (typer.Abort(), Exit(130)),
         (
             MemoryError("9 GiB"),
-            Ending(2, "this needs more memory than there is (9 GiB): take fewer nodes, dimensions or samples"),
+            Exit(2, "this needs more memory than there is (9 GiB): take fewer nodes, dimensions or samples"),
         ),
-        (SystemExit(3), Ending(3)),
-        (SystemExit(None), Ending(0)),
-        (exit_after_broken_pipe(), Ending(141)),
-        (BrokenPipeError(), Ending(141)),
-        (PermissionError(13, "Permission denied", "out.json"), Ending(2, "out.json: Permission denied")),
-        (OSError("disk is gone"), Ending(2, "input or output: disk is gone")),
-        (typer.BadParameter("no number"), Ending(2, "Invalid value: no number (see lessbits --help)")),
+        (SystemExit(3), Exit(3)),
+        (SystemExit(None), Exit(0)),
+        (exit_after_broken_pipe(), Exit(141)),
+        (BrokenPipeError(), Exit(141)),
+        (PermissionError(13, "Permission denied", "out.json"), Exit(2, "out.json: Permission denied")),
+        (OSError("disk is gone"), Exit(2, "input or output: disk is gone")),
+        (typer.BadParameter("no number"), Exit(2, "Invalid value: no number (see lessbits --help)")),
     ],
     ids=repr,
 )
-def test_errors_of_users_get_a_status_and_a_line(error: BaseException, ending: Ending) -> None:
+def test_errors_of_users_get_a_status_and_a_line(error: BaseException, ending: Exit) -> None:
     assert explain(error) == ending
 
 

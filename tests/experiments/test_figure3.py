@@ -87,6 +87,7 @@ def few(w1a, monkeypatch, command, out):
     return lambda name: command("reproduce", name, "--quick", "--out", out)
 
 
+@pytest.mark.slow
 def test_w1a_is_tuned_and_drawn(few, out):
     assert few("table5").status == 0
     tuned = json.loads((out / "table5" / "table5.json").read_text(encoding="utf-8"))

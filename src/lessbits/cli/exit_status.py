@@ -15,39 +15,39 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 READER_LEFT = 141  # 128 + SIGPIPE
 
 
-class Ending(NamedTuple):
+class Exit(NamedTuple):
     """How the process ends."""
 
     status: int
     line: str | None = None  # for standard error
 
 
-def explain(error: BaseException) -> Ending | None:
+def explain(error: BaseException) -> Exit | None:
     """Map an error to the exit status and the line for the user; None for a bug, which shows its traceback."""
     match error:
         case InputError():
-            return Ending(MISTAKE, str(error))
+            return Exit(MISTAKE, str(error))
         case KeyboardInterrupt() | typer.Abort():  # which of the two depends on the version of typer
-            return Ending(INTERRUPTED)
+            return Exit(INTERRUPTED)
         case MemoryError():
             advice = "take fewer nodes, dimensions or samples"
-            return Ending(MISTAKE, f"this needs more memory than there is ({error}): {advice}")
+            return Exit(MISTAKE, f"this needs more memory than there is ({error}): {advice}")
         case SystemExit():
             # rich exits by itself when the reader of its output is gone.
             reader_left = isinstance(error.__context__, BrokenPipeError)
-            return Ending(READER_LEFT if reader_left else _as_status(error.code))
+            return Exit(READER_LEFT if reader_left else _as_status(error.code))
         case BrokenPipeError():
-            return Ending(READER_LEFT)
+            return Exit(READER_LEFT)
         case OSError():
-            return Ending(MISTAKE, f"{error.filename or 'input or output'}: {error.strerror or error}")
+            return Exit(MISTAKE, f"{error.filename or 'input or output'}: {error.strerror or error}")
     if hasattr(error, "format_message"):
         # A usage error of the option parser. Its class has two homes, click and typer, so test for what they share.
         command = getattr(getattr(error, "ctx", None), "command_path", "lessbits")
-        return Ending(MISTAKE, f"{error.format_message()} (see {command} --help)")
+        return Exit(MISTAKE, f"{error.format_message()} (see {command} --help)")
     return None
 
 
-def report_error(error: BaseException, ending: Ending) -> None:
+def report_error(error: BaseException, ending: Exit) -> None:
     """Print the line of an error, and leave the process in a state in which it can exit."""
     if isinstance(error, InputError) and rank_number() is not None:
         end_all_ranks(error)  # the other ranks would wait for this one

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -39,8 +39,9 @@ def _setting_parameter(name: str) -> inspect.Parameter:
     info = Settings.model_fields[name]
     group = info.json_schema_extra["group"] if isinstance(info.json_schema_extra, dict) else "Settings"
     # Literals are plain values here: Settings checks them, with a better message than typer's.
-    plain_kinds: dict[str, Any] = {"precision": int, "stepsizes": str, "engine": str, "code": str}
-    kind: Any = plain_kinds.get(name, info.annotation)
+    kind: Any = info.annotation
+    if get_origin(kind) is Literal:
+        kind = type(get_args(kind)[0])
     option = typer.Option(
         help=info.description,
         rich_help_panel=str(group),

@@ -148,6 +148,7 @@ def _fewest_bits(settings: Settings, problem: Problem, network: Network) -> dict
     expected = [
         {
             **each.choice._asdict(),
+            "note": find_method(each.choice.method).note,
             "iterations": each.iterations,
             "bits": each.bits,
             "command": _command(settings, each, until),

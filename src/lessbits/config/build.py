@@ -21,8 +21,7 @@ from lessbits.engines.run import run_where_held
 from lessbits.engines.schedule import record_interval
 from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method
-from lessbits.methods.gradients import Gradients
-from lessbits.methods.primal_dual import MESSAGES, OPTIONS
+from lessbits.methods.gradients import OPTIONS, Gradients
 from lessbits.methods.registry import find_method, method_names
 from lessbits.methods.request import MethodRequest, resolve_choices
 from lessbits.networks import NETWORK_NAMES, Network, make_network
@@ -163,7 +162,6 @@ def _check_names(settings: Settings) -> Settings:
         ("problem", settings.problem, PROBLEMS),
         ("method", settings.method, method_names()),
         ("option", settings.option, OPTIONS),
-        ("messages", settings.messages, MESSAGES),
         ("goal", settings.goal, GOALS),
     ):
         if given is not None:

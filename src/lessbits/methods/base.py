@@ -90,6 +90,7 @@ class Method(ABC):
     mixes: ClassVar[bool] = True  # whether it needs M to be a contraction
     guarded: ClassVar[bool] = False  # whether it detects steps that are too large, so that no trial run is needed
     predictable: ClassVar[bool] = False  # whether theory and the mean-square analysis cover it
+    note: ClassVar[str] = ""  # what advice adds about it, to be read after the name
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
 
     # Derived from `step_sizes`.

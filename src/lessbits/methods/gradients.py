@@ -13,6 +13,8 @@ from lessbits.errors import InputError, check_name
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 
+OPTIONS = ("A", "B", "C", "D")
+
 
 class Anchor(NamedTuple):
     """Option D's anchor w_i, and its gradient ∇f_i(w_i)."""
@@ -43,7 +45,7 @@ class Gradients:
 
     def check(self, problem: Problem) -> None:
         """Raise InputError for an unknown option, and for a batch larger than every node's data."""
-        check_name("option", self.option, ("A", "B", "C", "D"))
+        check_name("option", self.option, OPTIONS)
         if self.batch_size < 1:
             raise InputError(f"batch_size is {self.batch_size}, but a batch has at least one sample")
         largest = int(np.max(np.asarray(problem.counts)))

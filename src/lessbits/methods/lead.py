@@ -85,7 +85,7 @@ class Lead(Method):
         return {"gamma": 2 * sizes.eta * sizes.theta, "eta": sizes.eta, "alpha": sizes.alpha}
 
     @property
-    def family(self) -> PrimalDual:
+    def as_primal_dual(self) -> PrimalDual:
         """The same method as a `PrimalDual`."""
         return PrimalDual(
             self.gamma / (2 * self.eta),
@@ -110,19 +110,19 @@ class Lead(Method):
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
         """Return the first state: any x⁰ and h⁰, and a z⁰ that sums to zero."""
-        return self.family.init(problem, local, start)
+        return self.as_primal_dual.init(problem, local, start)
 
     def send(
         self, step: Step, state: PrimalDualState, problem: Problem, local: LocalNetwork
     ) -> tuple[PrimalDualState, Outbox, jax.Array]:
         """Compute y, and compress its difference to the memory."""
-        return self.family.send(step, state, problem, local)
+        return self.as_primal_dual.send(step, state, problem, local)
 
     def receive(
         self, step: Step, state: PrimalDualState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
     ) -> PrimalDualState:
         """Take the dual step, and compute x⁺ = y + η(z⁺ - z)."""
-        return self.family.receive(step, state, outbox, inbox, local)
+        return self.as_primal_dual.receive(step, state, outbox, inbox, local)
 
     def suspect(self, problem: Problem) -> str:
         """Return η if it is above 2/L, else γ."""

@@ -23,7 +23,7 @@ from lessbits.methods.base import MethodRequest, Outbox, Start, StepSize
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.messages import disagreements, share
-from lessbits.methods.ssda import DualBaseline
+from lessbits.methods.ssda import DualMethod
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
@@ -40,7 +40,7 @@ class MsdaState(NamedTuple):
 
 
 @pytree
-class Msda(DualBaseline):
+class Msda(DualMethod):
     """MSDA: accelerated, with few dual gradients and more exchanges. Use it if dual gradients are expensive.
 
     Attributes:

@@ -26,7 +26,7 @@ from lessbits._internal.randomness import Step
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.methods.base import Message, Method, Outbox, Start
 from lessbits.methods.common import start_at, start_dual
-from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.gradients import OPTIONS, Anchor, Gradients
 from lessbits.methods.messages import BroadcastMessages, EdgeMessages, ExactMessages, IndependentMessages, Messages
 from lessbits.methods.prediction import predict_step_sizes, theory_inputs
 from lessbits.methods.request import MethodRequest, StepSize
@@ -36,7 +36,6 @@ from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.theory import corrected_step_sizes, rate, step_sizes
 
-OPTIONS = ("A", "B", "C", "D")
 MESSAGES = ("independent", "broadcast", "edge")
 
 

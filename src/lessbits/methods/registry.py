@@ -56,7 +56,7 @@ def all_methods() -> "Iterator[type[Method]]":
 
 
 def register_method(kind: Kind) -> Kind:
-    """Register a method of your own, so that `make_method`, `Settings` and the command line find it by name.
+    """Register a method of your own, so that `make_method` and `Settings` find it by name.
 
     Use it as a class decorator, above `pytree`. The class declares its `name` and its `step_sizes`. Implement `suggest`
     so that `make_method` can choose step sizes that are not given.

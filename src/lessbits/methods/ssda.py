@@ -35,7 +35,7 @@ class SsdaState(NamedTuple):
     y: jax.Array
 
 
-class DualBaseline(Method):
+class DualMethod(Method):
     """Base of SSDA and MSDA, which take dual gradients."""
 
     options = ("A",)
@@ -62,7 +62,7 @@ class DualBaseline(Method):
 
 
 @pytree
-class Ssda(DualBaseline):
+class Ssda(DualMethod):
     """SSDA: accelerated in κ and in the network, with exact messages.
 
     Attributes:

@@ -88,6 +88,7 @@ class Tree(Method):
     default_quantizer = "grid:10"
     mixes = False  # it sums, and does not mix
     guarded = True
+    note = "uses only the links of a spanning tree, one level at a time: it saves bits; gossip on all links saves time."
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:

@@ -60,11 +60,8 @@ def _print_fewest(console: Console, fewest: dict[str, Any]) -> None:
         table.add_row(choice_in_words(row), f"{row['iterations']:,.0f}", human(row["bits"]))
     console.print(table)
     words = "Bits are those of encoded messages with headers, in one direction: the mean over all links."
-    if any(row["method"] == "tree" for row in fewest["expected"]):
-        words += (
-            " tree uses only the links of a spanning tree, one level at a time: it saves bits; gossip on all links "
-            "saves time."
-        )
+    for row in fewest["expected"]:
+        words += f" {row['method']} {row['note']}" if row["note"] else ""
     console.print(words)
     best, *others = fewest["expected"]
     for row, words in [(row, "Next best") for row in others[:1]] + [(best, "Fewest bits")]:

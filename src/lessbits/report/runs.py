@@ -8,7 +8,7 @@ import numpy as np
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import human
 from lessbits.engines.recording.trace import Trace
-from lessbits.report.text import method_in_words, step_sizes_in_words
+from lessbits.report.text import LETTERS, method_in_words, step_sizes_in_words
 
 MAX_CURVE_POINTS = 1500
 MIN_FIT_POINTS = 5  # of the fit of a rate
@@ -46,8 +46,7 @@ def _method_name(trace: Trace) -> str:
 def _differences(trace: Trace, traces: Sequence[Trace]) -> dict[str, str]:
     """Return the settings in which the runs differ, except those of the method, the step sizes and the length."""
     method = {"method", "option", "messages", "quantizer", "corrected"}
-    step_sizes = {"theta", "eta", "alpha", "gamma", "momentum", "epsilon", "decay"}
-    names = [name for name in trace.settings if name not in method | step_sizes | {"iterations", "record_every"}]
+    names = [name for name in trace.settings if name not in method | set(LETTERS) | {"iterations", "record_every"}]
     return {
         name: f"{name.replace('_', ' ')} {trace.settings[name]}"
         for name in names
