@@ -49,7 +49,7 @@ def programs(request):
     """Compile quickly unless a test is marked `optimized`, and forget programs before they take too much memory."""
     compile_quickly(request.node.get_closest_marker("optimized") is None)
     yield
-    forget_programs(most_megabytes=1100)
+    forget_programs(most_megabytes=1000)
 
 
 @pytest.fixture

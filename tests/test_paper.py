@@ -246,6 +246,7 @@ def test_option_a_converges_on_logistic_regression_from_data(w1a):
     assert trace.converged
 
 
+@pytest.mark.slow
 def test_constants_of_w1a(w1a):
     problem = Logistic.from_samples(w1a, split_samples(w1a, 16, "sorted"), w1a.binary_labels(), None)
     assert problem.samples == 2464

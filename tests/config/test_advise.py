@@ -140,12 +140,14 @@ def test_advice_fits_a_narrow_terminal(monkeypatch, capsys):
     assert "\x1b" not in result.out
 
 
+@pytest.mark.slow
 def test_advise_says_when_compression_does_not_pay(monkeypatch, capsys):
     out = flat(run_command(monkeypatch, capsys, "advise", "--network", "complete", "--dim", 2).out)
     assert "send exact" in out
     assert "Take" not in out
 
 
+@pytest.mark.slow
 def test_advise_explains_broadcast(monkeypatch, capsys):
     out = flat(run_command(monkeypatch, capsys, "advise", "--messages", "broadcast").out)
     assert "Broadcast messages share their noise, so the network allows only ω = 2" in out

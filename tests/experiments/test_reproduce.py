@@ -5,6 +5,7 @@ import json
 
 import pytest
 from command_line import run_command
+from tiers import slow_but
 
 from lessbits.experiments import paper, results, table3, table4
 from lessbits.experiments.results import Results
@@ -91,7 +92,7 @@ def cell(folder, key):
     return path
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but(["table3", "fig1", "table4"], NAMES))
 def test_files_are_there_and_say_the_same(make, folder, name):
     done = make(name)
     rows = read(folder, name)
@@ -132,6 +133,7 @@ def test_more_quantizers_are_free_on_the_star_than_on_the_ring(make, folder):
     assert "## Does not agree" not in summary
 
 
+@pytest.mark.slow
 def test_at_the_papers_parameters_algorithm_1_needs_fewer_iterations_than_choco_and_qdgd_does_not_converge(
     make, folder
 ):
@@ -154,6 +156,7 @@ def test_at_the_papers_parameters_algorithm_1_needs_fewer_iterations_than_choco_
     assert min(on_star, key=on_star.get) == ("star", "Algorithm 1", "dit-2")
 
 
+@pytest.mark.slow
 def test_what_is_tuned_stands_beside_the_papers(make, folder):
     make("table4")
     make("fig2")
@@ -170,14 +173,14 @@ def test_what_is_tuned_stands_beside_the_papers(make, folder):
         assert (row["iterations"], row["bits_per_link"]) == (same["iterations"], same["bits_per_link"])
 
 
-def test_a_second_call_computes_nothing_and_writes_the_same(make, again, folder, computed):
-    for name in NAMES:
-        make(name)
-        before = {path: path.read_bytes() for path in (folder / name).iterdir()}
-        computed.clear()
-        done = again(name)
-        assert (done.status, done.err, computed) == (0, "", [])
-        assert {path: path.read_bytes() for path in before} == before
+@pytest.mark.parametrize("name", slow_but(["fig1"], NAMES))
+def test_a_second_call_computes_nothing_and_writes_the_same(make, again, folder, computed, name):
+    make(name)
+    before = {path: path.read_bytes() for path in (folder / name).iterdir()}
+    computed.clear()
+    done = again(name)
+    assert (done.status, done.err, computed) == (0, "", [])
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_an_edited_input_is_computed_again(make, again, folder, computed):

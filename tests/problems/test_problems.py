@@ -154,7 +154,10 @@ def test_the_solution_has_a_gradient_below_1e_12(problem):
     assert np.linalg.norm(np.asarray(problem.gradient(x)).mean(0)) <= 1e-12
 
 
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if "penalties" not in name])
+DUAL = [name for name in PROBLEMS if "penalties" not in name]
+
+
+@pytest.mark.parametrize("name", slow_but(["ridge", "logistic, sparse, uneven", "softmax", "custom"], DUAL))
 def test_dual_gradients_invert_gradients_to_rounding(name):
     problem = PROBLEMS[name]()
     x = some_points(problem)

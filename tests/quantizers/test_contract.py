@@ -20,6 +20,7 @@ from quantizer_checks import (
     quantize,
     row_draws,
 )
+from tiers import slow_but
 
 from lessbits._internal.randomness import Purpose
 from lessbits.errors import InputError
@@ -76,7 +77,9 @@ def test_unbiased_and_variance_below_omega(spelling: str) -> None:
     check_contract(made(spelling), 250)
 
 
-@pytest.mark.parametrize("spelling", [name for name in TABLE if name not in LIKE_OTHERS])
+@pytest.mark.parametrize(
+    "spelling", slow_but(["dit-4", "natural", "rand-50"], [name for name in TABLE if name not in LIKE_OTHERS])
+)
 def test_unbiased_and_variance_below_omega_in_float32(spelling: str, in_float32) -> None:
     check_contract(made(spelling), 250)
 

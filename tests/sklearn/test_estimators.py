@@ -193,7 +193,9 @@ def test_groups_are_routed_to_the_fit_in_a_pipeline_and_a_search(routing):
     assert search.best_params_ == {"alpha": 0.1}
 
 
-@pytest.mark.parametrize(("splitter", "nodes"), [(KFold(2), [5, 5]), (GroupKFold(5), [4] * 5)])
+@pytest.mark.parametrize(
+    ("splitter", "nodes"), [pytest.param(KFold(2), [5, 5], marks=pytest.mark.slow), (GroupKFold(5), [4] * 5)]
+)
 def test_groups_are_routed_to_the_fit_in_cross_validation(routing, splitter, nodes):
     ridge = DecentralizedRidge(random_state=0, tol=1e-3).set_fit_request(groups=True)
     found = cross_validate(ridge, *DIABETES, cv=splitter, params={"groups": SITES}, return_estimator=True)
@@ -219,7 +221,13 @@ def test_groups_of_an_earlier_fit_are_forgotten():
 
 
 @pytest.mark.parametrize(
-    "network", ["star", networkx.path_graph(4), lessbits.make_network("torus:2x2")], ids=["name", "graph", "network"]
+    "network",
+    [
+        "star",
+        pytest.param(networkx.path_graph(4), marks=pytest.mark.slow),
+        pytest.param(lessbits.make_network("torus:2x2"), marks=pytest.mark.slow),
+    ],
+    ids=["name", "graph", "network"],
 )
 def test_a_model_is_saved_and_loaded_without_pickle(tmp_path, network):
     frame = pandas.DataFrame(IRIS[0], columns=["a", "b", "c", "d"])
