@@ -57,7 +57,7 @@ def test_what_is_being_traced_can_be_printed():
     @jax.jit
     def look(problem, method, sizes):
         said.extend(map(repr, (problem, method, method.quantizer)))
-        return problem.vectors * sizes[None]
+        return problem.vectors * sizes
 
     look(PROBLEM, lessbits.primal_dual(PROBLEM, NETWORK, theta=0.5, eta=1), np.ones((1, 5)))
     assert said == ["Consensus(8 nodes, dim 5, traced)", "PrimalDual(traced)", "Dither(traced)"]
