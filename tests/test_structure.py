@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 from typing import get_type_hints
 
+import pytest
+
 import lessbits
 from lessbits.config.settings import STEP_SIZES
 from lessbits.engines.options import RunKeywords, RunOptions
-from lessbits.methods.registry import all_methods
+from lessbits.methods.registry import BUILT_IN, find_method
 from lessbits.report.text import LETTERS
+from lessbits.studies.compare import CompareKeywords, CompareOptions
+from lessbits.tuning.options import TuneKeywords, TuneOptions
 
 SOURCE = Path(lessbits.__file__).parent
 
@@ -28,6 +32,7 @@ LAYERS = [
     {"tuning"},
     {"config"},
     {"report"},
+    {"studies"},
     {"sklearn", "experiments"},
     {"cli"},
     {"__main__"},
@@ -83,22 +88,30 @@ def test_the_api_page_lists_every_public_name():
     assert sorted(name for _, name in listed) == sorted(set(lessbits.__all__) - {"__version__", "theory"})
 
 
-def test_the_options_of_a_run_are_listed_once():
-    hints = {name: hint for name, hint in get_type_hints(RunOptions).items() if name != "return"}
-    assert get_type_hints(RunKeywords) == hints
-    for function in (lessbits.simulate, lessbits.run_mpi):
+@pytest.mark.parametrize(
+    ("options", "keywords", "functions"),
+    [
+        (RunOptions, RunKeywords, (lessbits.simulate, lessbits.run_mpi)),
+        (TuneOptions, TuneKeywords, (lessbits.tune,)),
+        (CompareOptions, CompareKeywords, (lessbits.compare,)),
+    ],
+)
+def test_options_are_listed_once(options, keywords, functions):
+    hints = {name: hint for name, hint in get_type_hints(options).items() if name != "return"}
+    assert get_type_hints(keywords) == hints
+    for function in functions:
         assert set(hints) <= set(inspect.signature(function).parameters)
     for name in hints:
-        assert f"        {name}: " in RunOptions.__doc__
+        assert f"        {name}: " in options.__doc__
 
 
 def test_every_step_size_has_a_flag():
-    named = {size.name for kind in all_methods() for size in kind.step_sizes}
+    named = {size.name for name in BUILT_IN for size in find_method(name).step_sizes}
     assert named == set(STEP_SIZES)
 
 
 def test_reports_write_step_sizes_with_their_letters():
-    letters = {size.name: size.letter for kind in all_methods() for size in kind.step_sizes}
+    letters = {size.name: size.letter for name in BUILT_IN for size in find_method(name).step_sizes}
     assert {name: LETTERS[name] for name in letters} == {name: letter or name for name, letter in letters.items()}
 
 

@@ -1,6 +1,7 @@
 """The public interface: one line for each name. `lessbits` imports a name from its module when it is first used."""
 
 from . import theory as theory
+from ._internal.axes import Axis as Axis
 from ._internal.pytrees import pytree as pytree
 from ._internal.pytrees import static as static
 from ._internal.randomness import Step as Step
@@ -83,6 +84,13 @@ from .quantizers.natural import Natural as Natural
 from .quantizers.rand_k import RandK as RandK
 from .quantizers.subtractive import SubtractiveDither as SubtractiveDither
 from .quantizers.ternary import Ternary as Ternary
+from .report.formats import write_report as write_report
+from .studies.advice import Advice as Advice
+from .studies.advice import advise as advise
+from .studies.compare import compare as compare
+from .studies.comparison import Comparison as Comparison
+from .studies.comparison import ComparisonInterrupted as ComparisonInterrupted
+from .studies.study import Study as Study
 from .tuning.search import Tuning as Tuning
 from .tuning.search import tune as tune
 from .tuning.stepsizes import make_method as make_method

@@ -7,8 +7,8 @@ from command_line import run_command
 from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, Settings, make_network, simulate
-from lessbits.config.advise import advise
 from lessbits.quantizers.choices import dithers
+from lessbits.studies.advice import advise_settings
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, message_bits, predictable_choices
 from lessbits.tuning.fewest_bits import FewestBits
 
@@ -119,7 +119,7 @@ def test_the_ranking_is_saved_and_a_target_that_nobody_reaches_is_a_failure(monk
         ("tune --goal bits --until 1e-3 --method tree --messages edge", "tree has one kind of messages only"),
         ("advise --until 0", "no finite number of bits leads there"),
         ("advise --option C", "stops at a floor"),
-        ("advise --eta 1", "eta was given, but advise chooses step sizes"),
+        ("advise --eta 1", "No such option: --eta"),
         ("tune --goal bits --until 1e-3 --aim bits", "aim was given with the goal bits"),
         ("run --goal bits", "unknown goal 'bits'"),
     ],
@@ -133,7 +133,7 @@ def test_mistakes_get_one_line(monkeypatch, capsys, line, says):
 @pytest.mark.slow
 def test_advice_ends_with_a_command_that_sends_about_what_it_says(monkeypatch, capsys):
     settings = Settings(network="ring", nodes=20, dim=60, until=1e-4)
-    fewest = advise(settings)["fewest"]
+    fewest = advise_settings(settings)["fewest"]
     assert [row["method"] for row in fewest["expected"]] == ["tree", "primal-dual"]
     assert fewest["bits"] == fewest["expected"][0]["bits"] < fewest["expected"][1]["bits"]
     words = fewest["command"].split()
@@ -148,7 +148,7 @@ def test_advice_ends_with_a_command_that_sends_about_what_it_says(monkeypatch, c
 
 
 def test_advice_without_a_target_takes_a_millionth_of_the_start():
-    fewest = advise(Settings(network="star", nodes=8, dim=30))["fewest"]
+    fewest = advise_settings(Settings(network="star", nodes=8, dim=30))["fewest"]
     assert math.isfinite(fewest["bits"])
     assert 1e-6 < fewest["until"] < 1e-3
 
@@ -164,7 +164,7 @@ FLAGS = [
 @pytest.mark.parametrize("flags", slow_but([FLAGS[2]], FLAGS))
 def test_what_was_asked_of_advice_is_in_its_command(flags, monkeypatch, capsys):
     settings = Settings(nodes=6, dim=10, until=1e-6, condition=4.0, **flags)
-    fewest = advise(settings)["fewest"]
+    fewest = advise_settings(settings)["fewest"]
     assert fewest["until"] == 1e-6
     for row in fewest["expected"][:2]:
         run = run_command(monkeypatch, capsys, *row["command"].split()[1:], "--json", "-")

@@ -11,14 +11,27 @@ def counted(number: int | float, thing: str) -> str:
     return f"{shown} {thing}" if shown == "1" else f"{shown} {thing}s"
 
 
-def human(bits: float) -> str:
-    """Return a number of bits with a unit.
+def human(bits: float, spread: float | None = None) -> str:
+    """Return a number of bits with a unit, and with its spread if there is one.
 
-    >>> human(5212000)
-    '5.21 Mbit'
+    >>> human(5212000), human(5212000, 40000)
+    ('5.21 Mbit', '5.21 ± 0.04 Mbit')
     """
-    for unit in ("bit", "kbit", "Mbit", "Gbit"):
-        if bits < 1000:
-            return f"{bits:.3g} {unit}"
-        bits /= 1000
-    return f"{bits:.3g} Tbit"
+    unit, factor = next(
+        (
+            (unit, 1000**power)
+            for power, unit in enumerate(("bit", "kbit", "Mbit", "Gbit"))
+            if bits < 1000 ** (power + 1)
+        ),
+        ("Tbit", 1000**4),
+    )
+    return f"{mean_and_spread(bits / factor, None if spread is None else spread / factor, '{:.3g}')} {unit}"
+
+
+def mean_and_spread(mean: float, spread: float | None, shape: str) -> str:
+    """Return a mean with its spread, both in the same shape; the mean alone if there is no spread.
+
+    >>> mean_and_spread(1234.5, None, "{:,.0f}"), mean_and_spread(12.3, 0.456, "{:.2g}")
+    ('1,234', '12 ± 0.46')
+    """
+    return shape.format(mean) if spread is None else f"{shape.format(mean)} ± {shape.format(spread)}"

@@ -1,7 +1,7 @@
 """The command `lessbits advise`."""
 
-from lessbits.cli.checks import check_no_engine, check_writable
-from lessbits.cli.flags import Json, with_settings
+from lessbits.cli.checks import check_writable
+from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, Json, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, write_result
 from lessbits.config.settings import Settings
@@ -12,16 +12,15 @@ EXAMPLES = (
 )
 
 
-@with_settings
+@with_settings(without=("method", *CHOSEN, *ENGINE, *CLOCK, "record_every", "code"))
 def advise(settings: Settings, json_file: Json = None) -> None:
     """Report how far messages can be compressed for free, and which command is expected to send the fewest bits."""
     check_writable(json_path(json_file))
-    check_no_engine(settings, "advise")
     configure_jax(settings.precision)
-    from lessbits.config.advise import advise as give_advice
     from lessbits.engines.recording.progress import show_activity
     from lessbits.report.advice_text import advice_report
+    from lessbits.studies.advice import advise_settings
 
     with show_activity("trying candidates for the fewest bits"):
-        advice = give_advice(settings)
+        advice = advise_settings(settings)
     write_result(advice, json_file, lambda: advice_report(advice))

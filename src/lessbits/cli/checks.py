@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-from lessbits.config.settings import Settings
 from lessbits.errors import InputError
 
 
@@ -25,10 +24,3 @@ def check_folder(folder: Path | None) -> None:
     """Refuse a file where an output folder is needed."""
     if folder is not None and folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, but results go into a folder: name another")
-
-
-def check_no_engine(settings: Settings, command: str) -> None:
-    """Refuse settings of an engine in a command that always simulates."""
-    given = {"engine": settings.engine != "simulate", "ranks": settings.ranks is not None, "encode": settings.encode}
-    for name in (name for name, is_given in given.items() if is_given):
-        raise InputError(f"{name} was given, but lessbits {command} takes no engine: leave it out")

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from lessbits.cli.checks import check_folder, check_no_engine, check_writable
-from lessbits.cli.flags import Json, Quiet, output_flag, search_flag, with_settings
+from lessbits.cli.checks import check_folder, check_writable
+from lessbits.cli.flags import ENGINE, Json, Quiet, Seeds, output_flag, search_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, print_message, progress_printer, write_result
-from lessbits.config.settings import Settings
+from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.errors import InputError
 
 EXAMPLES = (
@@ -22,7 +22,7 @@ DEFAULT_QUANTIZERS = "exact,dit-4,dit-2"
 DEFAULT_FOLDER = Path("out/compare")
 
 
-@with_settings
+@with_settings(without=("method", "quantizer", *STEP_SIZES, *ENGINE))
 def compare(
     settings: Settings,
     methods: Annotated[
@@ -37,13 +37,14 @@ def compare(
         str, search_flag(f"Quantizers, separated by commas; default: {DEFAULT_QUANTIZERS}.", "--quantizers")
     ] = DEFAULT_QUANTIZERS,
     tuned: Annotated[
-        bool, search_flag("Tune the first step size of each method for the fewest iterations.", "--tuned")
+        bool, search_flag("Tune the step sizes of each method for the fewest iterations.", "--tuned")
     ] = False,
+    seeds: Seeds = 1,
     out: Annotated[
         Path,
         output_flag(
-            "Folder for the traces of all runs and report.html; those of an earlier comparison are replaced; "
-            f"default: {DEFAULT_FOLDER}.",
+            "Folder for the traces of all runs and report.html; those of an earlier comparison are replaced, and one "
+            f"that was interrupted is resumed; default: {DEFAULT_FOLDER}.",
             "--out",
         ),
     ] = DEFAULT_FOLDER,
@@ -53,23 +54,39 @@ def compare(
     """Run several methods with several quantizers on one problem and network, and rank them by the bits they send.
 
     Step sizes are practical ones, unless --stepsizes theory or --tuned is given. The target is an error of 1e-3, unless
-    --until is given. The result is a table and an HTML report with all curves.
+    --until is given. The result is a table and an HTML report with all curves. If the command is interrupted, it shows
+    the runs so far; the same command goes on from there.
     """
     check_writable(json_path(json_file))
     check_folder(out)
-    check_no_engine(settings, "compare")
     configure_jax(settings.precision)
-    from lessbits.config.compare import compare_settings
     from lessbits.report.comparison_text import comparison_report
     from lessbits.report.formats import write_report
+    from lessbits.studies.compare import compare_settings, remove_other_traces
+    from lessbits.studies.comparison import ComparisonInterrupted
 
-    found = compare_settings(
-        settings, _split_names(methods), _split_names(quantizers), tuned, out, progress_printer(quiet)
-    )
+    interrupted = False
+    try:
+        found = compare_settings(
+            settings,
+            methods=_split_names(methods),
+            quantizers=_split_names(quantizers),
+            seeds=seed_range(settings.seed, seeds),
+            tuned=tuned,
+            out=out,
+            progress=progress_printer(quiet),
+        )
+    except ComparisonInterrupted as stop:
+        found, interrupted = stop.comparison, True
+    remove_other_traces(out, found.traces)
     file = out / "report.html"
-    write_report(found.pop("traces"), file, x_axis="bits per link")
-    write_result(found, json_file, lambda: comparison_report(found, str(file)))
-    if found["runs"][0]["ended"] != "reached":
+    write_report(found.traces, file, x_axis="bits per link")
+    result = {**found.to_dict(), "interrupted": interrupted}
+    write_result(result, json_file, lambda: comparison_report(found, settings.precision, str(file)))
+    if interrupted:
+        print_message("interrupted: the same command goes on from here")
+        raise KeyboardInterrupt
+    if found.best["ended"] != "reached":
         print_message("no run reached the target: allow more --iterations, or ask for less")
         raise typer.Exit(1)
 

@@ -1,33 +1,53 @@
 """Declarations of flags: one for each setting, and those that several commands share."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
 from lessbits.cli.help import complete_from, complete_setting
-from lessbits.config.settings import Settings
+from lessbits.config.settings import STEP_SIZES, Settings
+from lessbits.errors import InputError
+
+# What only some commands can use: real processes, simulated time, and the choice of one method's step sizes.
+ENGINE = ("engine", "ranks", "encode")
+CLOCK = ("latency", "bandwidth")
+CHOSEN = ("stepsizes", *STEP_SIZES)
+LARGEST_SEEDS = 1000
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command one flag per setting and an argument for a TOML file; it receives both merged, as `settings`."""
-    own = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(command).parameters.values()
-        if parameter.name != "settings"
-    ]
+def with_settings(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one flag per setting and an argument for a TOML file; it receives both merged, as `settings`.
 
-    def call(file: Path | None = None, **values: Any) -> None:
-        flags = {name: values.pop(name) for name in Settings.model_fields}
-        command(settings=Settings.read(flags, file), **values)
+    A command does not list the settings in `without`, and refuses a file that has other values than their defaults.
+    """
+    without = (*without, "step_sizes")  # of methods registered in Python, which commands do not know
+    taken = [name for name in Settings.model_fields if name not in without]
 
-    file_parameter = _parameter("file", Annotated[Path | None, _SETTINGS_FILE])
-    parameters = [file_parameter, *map(_setting_parameter, Settings.model_fields), *own]
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__doc__, call.__name__ = command.__doc__, command.__name__
-    return call
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in inspect.signature(command).parameters.values()
+            if parameter.name != "settings"
+        ]
+
+        def call(file: Path | None = None, **values: Any) -> None:
+            settings = Settings.read({name: values.pop(name) for name in taken}, file)
+            for name in without:
+                if getattr(settings, name) != Settings.model_fields[name].default:
+                    raise InputError(f"{name} is set in {file}, but lessbits {command.__name__} does not take it")
+            command(settings=settings, **values)
+
+        file_parameter = _parameter("file", Annotated[Path | None, _SETTINGS_FILE])
+        call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [file_parameter, *map(_setting_parameter, taken), *own]
+        )
+        call.__doc__, call.__name__ = command.__doc__, command.__name__
+        return call
+
+    return decorate
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:
@@ -95,3 +115,14 @@ Quiet = Annotated[bool, output_flag("Print no progress; the result is still prin
 Json = Annotated[
     str | None, output_flag("Write the result as one JSON object to this file; - prints it and nothing else.", "--json")
 ]
+Seeds = Annotated[
+    int,
+    search_flag("Number of seeds to run everything with; tables show mean and spread; default: 1.", "--seeds"),
+]
+
+
+def seed_range(first: int, count: int) -> range:
+    """Return the seeds of a command: `count` of them from `first` on."""
+    if not 1 <= count <= LARGEST_SEEDS:
+        raise InputError(f"seeds is {count}, but it must be from 1 to {LARGEST_SEEDS}")
+    return range(first, first + count)

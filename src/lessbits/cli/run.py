@@ -25,7 +25,7 @@ EXAMPLES = (
 )
 
 
-@with_settings
+@with_settings()
 def run(
     settings: Settings,
     json_file: Json = None,

@@ -1,7 +1,7 @@
 """The command `lessbits theory`."""
 
-from lessbits.cli.checks import check_no_engine, check_writable
-from lessbits.cli.flags import Json, with_settings
+from lessbits.cli.checks import check_writable
+from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, Json, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, write_result
 from lessbits.config.settings import Settings
@@ -12,14 +12,13 @@ EXAMPLES = (
 )
 
 
-@with_settings
+@with_settings(without=("method", "option", *CHOSEN, "iterations", "record_every", *ENGINE, *CLOCK, "code"))
 def theory(settings: Settings, json_file: Json = None) -> None:
     """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer."""
     check_writable(json_path(json_file))
-    check_no_engine(settings, "theory")
     configure_jax(settings.precision)
-    from lessbits.config.advise import describe_theory
     from lessbits.report.text import theory_report
+    from lessbits.studies.theory import describe_theory
 
     facts = describe_theory(settings)
     write_result(facts, json_file, lambda: theory_report(facts))

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from lessbits.cli.checks import check_folder, check_no_engine, check_writable
-from lessbits.cli.flags import Json, Quiet, output_flag, search_flag, with_settings
+from lessbits.cli.checks import check_folder, check_writable
+from lessbits.cli.flags import CLOCK, ENGINE, Json, Quiet, output_flag, search_flag, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, print_message, progress_printer, write_result
 from lessbits.config.settings import Settings
@@ -46,7 +46,7 @@ PerDecade = Annotated[
 ]
 
 
-@with_settings
+@with_settings(without=(*ENGINE, *CLOCK, "code"))
 def tune(
     settings: Settings,
     search: Search = None,
@@ -78,7 +78,6 @@ def tune(
     """
     check_writable(json_path(json_file))
     check_folder(out)
-    check_no_engine(settings, "tune")
     configure_jax(settings.precision)
     from lessbits.config.tune import FAILURES, TuneRequest, tune_settings
     from lessbits.report.advice_text import fewest_report

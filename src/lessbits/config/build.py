@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lessbits.config.provenance import provenance
-from lessbits.config.settings import STEP_SIZES, Settings
+from lessbits.config.settings import Settings
 from lessbits.datasets import load_samples, split_samples
 from lessbits.datasets.shards import NODE, load_shards
 from lessbits.engines.checks import GOALS
@@ -54,19 +54,13 @@ class Experiment:
             checkpoints: Where to write checkpoints, and whether to resume from one.
         """
         settings = self.settings
-        link_model = None
-        if settings.latency is not None or settings.bandwidth is not None:
-            link_model = LinkModel(
-                0.0 if settings.latency is None else settings.latency,
-                float("inf") if settings.bandwidth is None else settings.bandwidth,
-            )
         options = RunOptions(
             iterations=settings.iterations,
             seed=settings.seed,
             until=settings.until,
             goal=settings.goal,
             record_every=settings.record_every,
-            link_model=link_model,
+            link_model=link_model_of(settings),
             progress=progress,
             code=settings.code,
             checkpoints=checkpoints,
@@ -77,6 +71,16 @@ class Experiment:
         except Interrupted as stop:
             raise Interrupted(stop.trace.with_settings(*origin)) from None
         return trace.with_settings(*origin)
+
+
+def link_model_of(settings: Settings) -> LinkModel | None:
+    """Return the model of links that the settings describe; None without latency and bandwidth."""
+    if settings.latency is None and settings.bandwidth is None:
+        return None
+    return LinkModel(
+        0.0 if settings.latency is None else settings.latency,
+        float("inf") if settings.bandwidth is None else settings.bandwidth,
+    )
 
 
 def build(settings: Settings, transport: Transport | None = None) -> Experiment:
@@ -109,14 +113,12 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
         settings.corrected,
         practical=settings.stepsizes == "practical",
         target=settings.until if settings.goal == "error" else None,
-        given={name: getattr(settings, name) for name in STEP_SIZES if getattr(settings, name) is not None},
+        given=settings.given_step_sizes(),
     )
     method = configure_method(find_method(settings.method), request, settings.seed)
-    resolved = settings.updated(
-        record_every=settings.record_every or record_interval(method, problem, settings.iterations),
-        **{name: float(getattr(method, name)) for name in method.step_size_names},
-    )
-    return Experiment(resolved, problem, network, method)
+    sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
+    every = settings.record_every or record_interval(method, problem, settings.iterations)
+    return Experiment(settings.updated(record_every=every).with_step_sizes(sizes), problem, network, method)
 
 
 def _check_method(problem: Problem, settings: Settings) -> None:
@@ -181,6 +183,10 @@ def _random(settings: Settings, held: np.ndarray | None) -> tuple[Problem, Setti
         raise InputError(
             f"{settings.problem} needs data: give --data a libsvm file or a name such as breast-cancer or w1a"
         )
+    of_data = ("features", "normalize", "split")
+    _refuse_unused(settings, f"a random {settings.problem} problem has no data", of_data)
+    if settings.problem == "consensus":
+        _refuse_unused(settings, "consensus averages vectors", ("condition", "samples"))
     if settings.regularization:
         raise InputError(
             f"regularization is {settings.regularization:g}, but a random {settings.problem} problem has none: "
@@ -195,6 +201,13 @@ def _random(settings: Settings, held: np.ndarray | None) -> tuple[Problem, Setti
     return LeastSquares.random(nodes, dim, samples, settings.condition, seed, held), settings
 
 
+def _refuse_unused(settings: Settings, reason: str, names: tuple[str, ...]) -> None:
+    """Raise an `InputError` for settings that would have no effect."""
+    for name in names:
+        if getattr(settings, name) != Settings.model_fields[name].default:
+            raise InputError(f"{name} was given, but {reason}: leave it out")
+
+
 def _from_data(settings: Settings, held: np.ndarray | None, team: Transport) -> tuple[Problem, Settings]:
     """Load samples and split them over the nodes, or load each node's own file. Keep the nodes in `held`."""
     assert settings.data is not None
@@ -202,6 +215,7 @@ def _from_data(settings: Settings, held: np.ndarray | None, team: Transport) -> 
         raise InputError(
             "consensus takes no data: it averages random vectors; choose logistic, softmax or least-squares"
         )
+    _refuse_unused(settings, "it is for random problems, and data were given", ("condition", "samples"))
     if NODE in settings.data:
         return _from_shards(settings, settings.data, held, team)
     samples = load_samples(settings.data, settings.features)

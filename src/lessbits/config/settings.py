@@ -127,6 +127,9 @@ class Settings(BaseModel):
     decay: float | None = _setting(
         None, "Method", "shrink steps as 1/(1 + decay·k) (dgd, choco), or by QDGD's powers", "0; 0.01 for qdgd", ge=0
     )
+    step_sizes: dict[str, float] = _setting(
+        {}, "Method", "step sizes of a registered method that have no setting of their own, by name", "none"
+    )
     batch_size: int = _setting(1, "Method", "samples in a stochastic gradient, for options C and D", ge=1)
 
     iterations: int = _setting(10_000, "Run", "largest number of iterations", ge=1, le=LARGEST_COUNT)
@@ -198,8 +201,20 @@ class Settings(BaseModel):
         return InputError(f"{name} is {shown}, but {wanted.replace('less than or equal to', 'at most')}{leave_out}")
 
     def updated(self, **changes: Any) -> Self:
-        """Return a copy with some settings changed."""
+        """Return a copy with some settings changed. Raise an `InputError` for unknown names and invalid values."""
+        self.read({**dict(self), **changes})  # `model_copy` alone checks nothing
         return self.model_copy(update=changes)
+
+    def given_step_sizes(self) -> dict[str, float]:
+        """Return all step sizes that are not None, by name."""
+        named = {name: getattr(self, name) for name in STEP_SIZES}
+        return {name: size for name, size in named.items() if size is not None} | self.step_sizes
+
+    def with_step_sizes(self, sizes: Mapping[str, float]) -> Self:
+        """Return a copy with these step sizes; those without a setting of their own go to `step_sizes`."""
+        own = {name: size for name, size in sizes.items() if name in STEP_SIZES}
+        others = {name: size for name, size in sizes.items() if name not in STEP_SIZES}
+        return self.updated(**own, step_sizes={**self.step_sizes, **others})
 
     def command(self, name: str) -> str:
         """Return the command line with these settings; those equal to their default are left out.
@@ -211,6 +226,8 @@ class Settings(BaseModel):
         for setting, field in type(self).model_fields.items():
             value, flag = getattr(self, setting), f"--{setting.replace('_', '-')}"
             if setting not in self.model_fields_set or value == field.default:
+                continue
+            if isinstance(value, dict):  # registered methods are not known to the command line
                 continue
             number = isinstance(value, float)
             words += [flag] if value is True else [flag, f"{value:.4g}" if number else shlex.quote(str(value))]

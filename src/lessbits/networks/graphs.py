@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lessbits._internal.logging import logger
 from lessbits.errors import InputError
 from lessbits.networks import spectrum
 from lessbits.networks.weights import check_nodes, check_size, count_components
@@ -60,6 +61,8 @@ def torus(nodes: int | None, sides: str | None = None) -> Graph:
             "leave out one of the two or make them agree"
         )
     check_nodes(rows * columns)
+    if sides is None and min(rows, columns) == 1:
+        logger.warning("a torus of %d nodes has the sides %d x %d, which is a ring", nodes, rows, columns)
     down, right = _ring_edges(rows), _ring_edges(columns)
     row, column = np.arange(rows), np.arange(columns)
     # Every edge of a column's ring in every column, then every edge of a row's ring in every row.

@@ -16,21 +16,30 @@ def advice_report(advice: dict[str, Any]) -> None:
     """Print how far messages can be compressed, and what is expected to send the fewest bits."""
     console = Console(highlight=False)
     console.print(f"Network: {advice['network']}.")
+    if advice["free"] is None:
+        console.print("The losses are not strongly convex (μ = 0), so no theorem tells how much compression is free.")
+    else:
+        _print_free(console, advice["free"])
+    _print_fewest(console, advice["fewest"])
+
+
+def _print_free(console: Console, free: dict[str, Any]) -> None:
+    """Print how much compression is free, and the shortest messages within that bound."""
     console.print(
-        f"Messages may be compressed up to ω = {advice['free_omega']:.4g} before more iterations are needed, up to a "
+        f"Messages may be compressed up to ω = {free['free_omega']:.4g} before more iterations are needed, up to a "
         "constant factor. (ω is the noise that a quantizer adds, relative to what it sends.) The network allows "
-        f"ρ/ρ_∞ = {advice['network_bound']:.4g}, the problem κρ = {advice['problem_bound']:.4g}; the smaller counts."
+        f"ρ/ρ_∞ = {free['network_bound']:.4g}, the problem κρ = {free['problem_bound']:.4g}; the smaller counts."
     )
-    if advice["settings"]["messages"] == "broadcast":
+    if free["messages"] == "broadcast":
         console.print("Broadcast messages share their noise, so the network allows only ω = 2, whatever its shape.")
-    if advice["choices"]:
+    if free["choices"]:
         console.print()
-        console.print(_quantizer_table(advice["choices"], advice["exact_bits"]))
+        console.print(_quantizer_table(free["choices"], free["exact_bits"]))
         console.print(
             "Bits are per link and iteration, for all messages together. The constant factor is estimated from tuned "
             "runs on ring and star: half the ω halves the part above 1."
         )
-    best = advice["recommended"]
+    best = free["recommended"]
     console.print()
     if best is None:
         console.print("No rand-K or dit-K is within that bound: send exact messages, or accept more iterations.")
@@ -46,7 +55,6 @@ def advice_report(advice: dict[str, Any]) -> None:
             f"bits per iteration, and about {best['bits_saved_in_all']:.2g} times fewer in all if it needs "
             f"{best['iterations_at_most']:.2f} times the iterations."
         )
-    _print_fewest(console, advice["fewest"])
 
 
 def _print_fewest(console: Console, fewest: dict[str, Any]) -> None:

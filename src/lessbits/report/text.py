@@ -40,6 +40,7 @@ def step_sizes_in_words(sizes: Mapping[str, Any]) -> str:
     'θ = 1.585, η = 1'
     """
     given = {LETTERS[name]: sizes[name] for name in LETTERS if sizes.get(name) is not None}
+    given |= sizes.get("step_sizes") or {}  # of a registered method
     return ", ".join(f"{letter} = {size:.4g}" for letter, size in given.items())
 
 

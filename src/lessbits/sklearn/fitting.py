@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from lessbits.config.provenance import provenance
-from lessbits.config.settings import STEP_SIZES
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError, check_name, check_positive
@@ -178,7 +177,7 @@ class Decentralized(BaseEstimator):
         if not isinstance(self.step_sizes, Mapping | None):
             raise InputError(f"step_sizes is {self.step_sizes!r}, but it must be a dict, such as {{'eta': 0.1}}")
         for name, size in (self.step_sizes or {}).items():
-            check_name("step size", name, STEP_SIZES)
+            check_name("step size", name, find_method(self.method).step_size_names)
             if not isinstance(size, Real):
                 raise InputError(f"the step size {name} is {size!r}, but it must be a number")
 

@@ -7,8 +7,14 @@ import pytest
 from command_line import run_command
 
 from lessbits import InputError, Settings, make_quantizer
-from lessbits.config.advise import advise, describe_theory, free_compression
+from lessbits.config.build import build_parts
+from lessbits.report.advice_text import advice_report
+from lessbits.studies.advice import advise_settings
+from lessbits.studies.compression import free_compression
+from lessbits.studies.theory import describe_theory
+from lessbits.tuning.estimates import Choice
 
+ROW = {"note": "", "iterations": 10.0, "bits": 100.0, "command": "lessbits run"}
 SMALL = ("--network", "star", "--nodes", 12, "--dim", 10)
 
 
@@ -72,8 +78,9 @@ def test_theory_of_a_logistic_problem_uses_single_samples_for_c_and_d():
     ],
 )
 def test_advice_is_the_coarsest_quantizer_of_each_kind_within_the_bound(changes, network_bound, problem_bound):
-    advice = free_compression(Settings(**changes))
-    dim, bound = advice["settings"]["dim"], min(network_bound, problem_bound)
+    problem, network, settings = build_parts(Settings(**changes))
+    advice = free_compression(problem, network, settings.messages)
+    dim, bound = problem.dim, min(network_bound, problem_bound)
     assert advice["network_bound"] == pytest.approx(network_bound)
     assert advice["problem_bound"] == pytest.approx(problem_bound)
     assert advice["free_omega"] == pytest.approx(bound)
@@ -92,23 +99,27 @@ def test_advice_is_the_coarsest_quantizer_of_each_kind_within_the_bound(changes,
 
 @pytest.mark.parametrize("dim", [50, 100])
 def test_a_whole_bound_is_met_despite_rounding(dim):
-    advice = free_compression(
-        Settings(network="complete", nodes=49, problem="least-squares", dim=dim, condition=1000.0)
-    )
+    settings = Settings(network="complete", nodes=49, problem="least-squares", dim=dim, condition=1000.0)
+    advice = free_compression(*build_parts(settings)[:2])
     # The bound is 49, and comes out as 48.99999999999999; ω of rand-K is d/k - 1.
     assert advice["choices"][0]["quantizer"] == f"rand-{dim // 50}"
 
 
 def test_in_one_dimension_nothing_is_recommended_that_does_not_exist():
-    advice = free_compression(Settings(network="ring", nodes=100, dim=1))
+    advice = free_compression(*build_parts(Settings(network="ring", nodes=100, dim=1))[:2])
     assert [row["quantizer"] for row in advice["choices"]] == ["dit-1"]  # rand-1 of 1 is exact
 
 
-@pytest.mark.parametrize("function", [advise, describe_theory])
-def test_problems_without_strong_convexity_are_refused(function):
+def test_theory_refuses_problems_without_strong_convexity():
     settings = Settings(problem="logistic", data="breast-cancer", regularization=0.0)
     with pytest.raises(InputError, match=r"μ = 0.*add regularization above 0"):
-        function(settings)
+        describe_theory(settings)
+
+
+def test_advice_without_strong_convexity_says_what_no_theorem_tells(capsys):
+    fewest = {"until": 1e-3, "goal": "error", "expected": [{**Choice("tree", "grid:10")._asdict(), **ROW}]}
+    advice_report({"network": "ring", "free": None, "fewest": fewest})
+    assert "no theorem tells how much compression is free" in flat(capsys.readouterr().out)
 
 
 def test_theory_refuses_a_biased_quantizer():
@@ -156,7 +167,7 @@ def test_advise_explains_broadcast(monkeypatch, capsys):
 @pytest.mark.parametrize("command", ["theory", "advise"])
 def test_json_holds_what_the_functions_return(monkeypatch, capsys, command):
     result = run_command(monkeypatch, capsys, command, *SMALL, "--json", "-")
-    function = {"theory": describe_theory, "advise": advise}[command]
+    function = {"theory": describe_theory, "advise": advise_settings}[command]
     assert result.status == 0
     assert result.err == ""
     assert result.json == function(Settings(network="star", nodes=12, dim=10))

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from command_line import run_command
 
 from lessbits.engines.recording.trace import Trace
+from lessbits.engines.simulate.run import simulate
 
 PROBLEM = ("--network", "star", "--nodes", "8", "--dim", "10")
 
@@ -60,6 +62,43 @@ def test_tuned_step_sizes_need_no_more_iterations(compare: Any) -> None:
     assert tuned <= usual
 
 
+def test_several_seeds_have_a_mean_and_a_spread(compare: Any, tmp_path: Path) -> None:
+    told = ("--methods", "primal-dual", "--quantizers", "dit-4", "--seeds", "3")
+    found = compare(*told, "--json", "-", "--quiet").json["runs"][0]
+    runs = [Trace.load(path) for path in sorted((tmp_path / "compared").glob("*.trace"))]
+    assert [run.settings["seed"] for run in runs] == [0, 1, 2]
+    bits = [run["wire_bits_per_link"][-1] for run in runs]
+    assert found["wire_bits_per_link"] == pytest.approx(np.mean(bits))
+    assert found["spread"]["wire_bits_per_link"] == pytest.approx(np.std(bits, ddof=1)) != 0
+    assert found["reached"] == found["seeds"] == 3
+    text = compare(*told, "--quiet").out
+    assert "mean ± standard deviation of 3 seeds" in text
+    assert " ± " in next(line for line in text.splitlines() if "dit-4" in line)
+
+
+def test_an_interrupted_comparison_goes_on(compare: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = ("--methods", "primal-dual", "--quantizers", "exact,dit-4,dit-2", "--quiet")
+    done: list[str] = []
+
+    def run(problem: Any, network: Any, method: Any, **options: Any) -> Trace:
+        done.append(method.compressors[0].name)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return simulate(problem, network, method, **options)
+
+    monkeypatch.setattr("lessbits.studies.compare.simulate", run)
+    found = compare(*told)
+    assert found.status == 130
+    assert "the same command goes on from here" in found.err
+    assert "exact" in found.out  # the run that had ended
+    found = compare(*told, "--json", "-")
+    assert found.status == 0
+    assert done == ["exact", "dit-4", "dit-4", "dit-2"]
+    assert {row["quantizer"] for row in found.json["runs"]} == {"exact", "dit-4", "dit-2"}
+    compare(*told, "--until", "1e-4")
+    assert done[4:] == ["exact", "dit-4", "dit-2"]  # another target is another run
+
+
 def test_a_target_that_no_run_reaches_is_status_1(compare: Any) -> None:
     found = compare("--methods", "primal-dual", "--quantizers", "dit-4", "--iterations", "3", "--quiet")
     assert found.status == 1
@@ -72,7 +111,8 @@ def test_a_target_that_no_run_reaches_is_status_1(compare: Any) -> None:
         (("--methods", "magic"), "magic"),
         (("--methods", ","), "names nothing"),
         (("--method", "choco"), "--methods"),
-        (("--theta", "1"), "theta was given"),
+        (("--theta", "1"), "No such option: --theta"),
+        (("--seeds", "0"), "seeds is 0"),
         (("--methods", "primal-dual", "--quantizers", "top-3"), "none of these could be run"),
     ],
 )

@@ -1,0 +1,284 @@
+"""Run several methods with several quantizers on one problem and network."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from lessbits._internal.hashing import fingerprint
+from lessbits._internal.keyword_options import takes_options
+from lessbits.config.build import build_parts, link_model_of
+from lessbits.config.settings import Settings
+from lessbits.engines.options import RunOptions
+from lessbits.engines.recording.trace import LinkModel, Trace
+from lessbits.engines.simulate.run import simulate
+from lessbits.errors import InputError
+from lessbits.methods.base import Method
+from lessbits.methods.registry import find_method
+from lessbits.networks import Network
+from lessbits.problems import Problem
+from lessbits.studies.comparison import Comparison, ComparisonInterrupted, make_row, rank
+from lessbits.tuning import tune
+from lessbits.tuning.stepsizes import make_method
+from lessbits.version import __version__
+
+METHODS = ("primal-dual", "tree", "lead", "choco")
+QUANTIZERS = ("exact", "dit-4", "dit-2")
+TARGET = 1e-3
+IDENTITY = "comparison"  # in the provenance of a trace: what it was run for
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """Options of a comparison. `compare` takes them as keyword arguments.
+
+    Attributes:
+        methods: Names of methods.
+        quantizers: Names of quantizers. Methods that send vectors uncompressed run once, with "exact".
+        until: The target of every run.
+        goal: What `until` is compared with, as in `RunOptions`.
+        iterations: Largest number of iterations of a run.
+        record_every: Iterations between two records.
+        seeds: Seeds that every method and quantizer is run with.
+        stepsizes: How step sizes are chosen: "practical" or "theory".
+        tuned: Whether to tune the step sizes of each run for the fewest iterations.
+        option: The gradients, as in `make_method`; by default those of each method.
+        batch_size: Samples in a stochastic gradient, for options C and D.
+        messages: The kind of messages, for methods that have several.
+        corrected: Whether to use the corrected form, for methods that have one.
+        link_model: Latency and bandwidth of a link, for simulated time.
+        code: How levels are written as bytes: "entropy" or "fixed".
+        out: Folder for the trace of each run. A comparison that was interrupted resumes from it.
+        progress: Callback that takes the name of each run before it starts.
+    """
+
+    methods: Sequence[str] = METHODS
+    quantizers: Sequence[str] = QUANTIZERS
+    until: float = TARGET
+    goal: str = "error"
+    iterations: int = 10_000
+    record_every: int | None = None
+    seeds: Sequence[int] = (0,)
+    stepsizes: str = "practical"
+    tuned: bool = False
+    option: str | None = None
+    batch_size: int = 1
+    messages: str | None = None
+    corrected: bool = False
+    link_model: LinkModel | None = None
+    code: str = "entropy"
+    out: Path | None = None
+    progress: Callable[[str], None] | None = None
+
+    def check(self) -> None:
+        """Raise an `InputError` if the options are not valid."""
+        for name, given in (("methods", self.methods), ("quantizers", self.quantizers), ("seeds", self.seeds)):
+            if isinstance(given, str) or not len(given):
+                raise InputError(f"{name} is {given!r}, but it must be a list with at least one entry")
+        for method in self.methods:
+            find_method(method)
+        if self.until is None:
+            raise InputError("a comparison needs a target: give until")
+
+    def run_options(self, seed: int) -> RunOptions:
+        """Return the options of one run."""
+        return RunOptions(
+            iterations=self.iterations,
+            seed=seed,
+            until=self.until,
+            goal=self.goal,
+            record_every=self.record_every,
+            link_model=self.link_model,
+            code=self.code,
+        )
+
+
+class CompareKeywords(TypedDict, total=False):
+    """The fields of `CompareOptions`, for type checkers. A test checks that the two agree."""
+
+    methods: Sequence[str]
+    quantizers: Sequence[str]
+    until: float
+    goal: str
+    iterations: int
+    record_every: int | None
+    seeds: Sequence[int]
+    stepsizes: str
+    tuned: bool
+    option: str | None
+    batch_size: int
+    messages: str | None
+    corrected: bool
+    link_model: LinkModel | None
+    code: str
+    out: Path | None
+    progress: Callable[[str], None] | None
+
+
+@takes_options(CompareOptions)
+def compare(problem: Problem, network: Network, **options: Unpack[CompareKeywords]) -> Comparison:
+    """Run several methods with several quantizers, and rank them by the bits that they need to reach a target.
+
+    If it is interrupted, `ComparisonInterrupted` has the runs so far. With `out`, the same call goes on from there.
+
+    Args:
+        problem: The losses of all nodes.
+        network: The links between nodes, with their weights.
+        **options: The fields of `CompareOptions`: methods, quantizers, until, seeds and so on.
+
+    Example:
+        >>> import lessbits
+        >>> problem, network = lessbits.Consensus.random(nodes=8, dim=10), lessbits.make_network("star", nodes=8)
+        >>> found = lessbits.compare(problem, network, methods=["primal-dual"], quantizers=["exact", "dit-4"])
+        >>> [row["quantizer"] for row in found.rows]
+        ['dit-4', 'exact']
+    """
+    return run_comparison(problem, network, CompareOptions(**options))
+
+
+def compare_settings(settings: Settings, **options: Unpack[CompareKeywords]) -> Comparison:
+    """Compare on the problem and the network that settings describe; other options override the settings."""
+    given = settings.model_fields_set
+    problem, network, resolved = build_parts(settings)
+    common = CompareOptions(
+        until=TARGET if settings.until is None else settings.until,
+        goal=settings.goal,
+        iterations=settings.iterations,
+        record_every=settings.record_every,
+        stepsizes=settings.stepsizes if "stepsizes" in given else "practical",
+        option=settings.option,
+        batch_size=settings.batch_size,
+        messages=settings.messages,
+        corrected=settings.corrected,
+        link_model=link_model_of(settings),
+        code=settings.code,
+    )
+    return run_comparison(problem, network, replace(common, **options), resolved.model_dump())
+
+
+def run_comparison(
+    problem: Problem, network: Network, options: CompareOptions, settings: Mapping[str, Any] | None = None
+) -> Comparison:
+    """Run a comparison; `settings` are added to those that each trace stores."""
+    options.check()
+    runs = _Runs(problem, network, options, settings or {})
+    rows: list[tuple[dict[str, Any], list[Trace]]] = []
+    refused: dict[str, str] = {}
+    interrupted = False
+    try:
+        for method, quantizer in pairs(options.methods, options.quantizers):
+            name = f"{method} with {quantizer}"
+            if options.progress is not None:
+                options.progress(name)
+            try:
+                traces = [runs.run(method, quantizer, seed) for seed in options.seeds]
+            except InputError as error:
+                refused[name] = str(error)
+                continue
+            rows.append((make_row(traces, options.goal), traces))
+    except KeyboardInterrupt:
+        interrupted = True
+        if not rows:
+            raise
+    if not rows:
+        raise InputError(f"none of these could be run: {'; '.join(f'{name}: {why}' for name, why in refused.items())}")
+    rows.sort(key=lambda entry: rank(entry[0], options.goal))
+    found = Comparison(
+        [row for row, _ in rows],
+        [trace for _, traces in rows for trace in traces],
+        refused,
+        options.goal,
+        options.until,
+    )
+    if interrupted:
+        raise ComparisonInterrupted(found)
+    return found
+
+
+def pairs(methods: Sequence[str], quantizers: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield every method with every quantizer; methods that send vectors uncompressed once, with "exact".
+
+    >>> list(pairs(["extra", "choco"], ["dit-4", "top-10"]))
+    [('extra', 'exact'), ('choco', 'dit-4'), ('choco', 'top-10')]
+    """
+    for method in dict.fromkeys(methods):
+        taken = dict.fromkeys(quantizers) if find_method(method).compresses else ("exact",)
+        yield from ((method, quantizer) for quantizer in taken)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The runs of a comparison. A run whose trace is in the folder already is read from there."""
+
+    problem: Problem
+    network: Network
+    options: CompareOptions
+    settings: Mapping[str, Any]
+
+    def run(self, method: str, quantizer: str, seed: int) -> Trace:
+        """Return the trace of one run."""
+        file = self._file(method, quantizer, seed)
+        identity = self._identity(method, quantizer, seed)
+        found = None if file is None else _read(file, identity)
+        if found is not None:
+            return found
+        chosen = self._method(method, quantizer, seed)
+        trace = simulate(self.problem, self.network, chosen, **self.options.run_options(seed).keywords())
+        trace = trace.with_settings({**self.settings, **trace.settings}, {**trace.provenance, IDENTITY: identity})
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            trace.save(file)
+        return trace
+
+    def _method(self, name: str, quantizer: str, seed: int) -> Method:
+        kind, options = find_method(name), self.options
+        method = make_method(
+            name,
+            self.problem,
+            self.network,
+            quantizer,
+            stepsizes=options.stepsizes,
+            target=options.until if options.goal == "error" else None,
+            seed=seed,
+            option=options.option,
+            batch_size=options.batch_size,
+            # What a method does not have is left out for it.
+            messages=options.messages if kind.message_kinds else None,
+            corrected=options.corrected and kind.correctable,
+        )
+        if not options.tuned:
+            return method
+        limits = {"until": options.until, "goal": options.goal, "iterations": options.iterations}
+        return tune(self.problem, self.network, method, seeds=[seed], **limits).method
+
+    def _file(self, method: str, quantizer: str, seed: int) -> Path | None:
+        if self.options.out is None:
+            return None
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{method}-{quantizer}").strip("-")
+        suffix = f"-seed-{seed}" if len(self.options.seeds) > 1 else ""
+        return Path(self.options.out) / f"{name}{suffix}.trace"
+
+    def _identity(self, method: str, quantizer: str, seed: int) -> str:
+        """Return what must be the same for a trace in the folder to be used again."""
+        common = replace(self.options, methods=(), quantizers=(), seeds=(), out=None, progress=None)
+        links = (self.network.owner, self.network.neighbor, self.network.weight)
+        return fingerprint(__version__, self.problem, links, common, method, quantizer, seed)
+
+
+def _read(file: Path, identity: str) -> Trace | None:
+    """Return the trace of an earlier comparison if it is of the same run, else None."""
+    try:
+        trace = Trace.load(file)
+    except (InputError, OSError):  # none, cut off, or of another version
+        return None
+    return trace if trace.provenance.get(IDENTITY) == identity else None
+
+
+def remove_other_traces(folder: Path, kept: Sequence[Trace]) -> None:
+    """Remove traces of other comparisons from a folder, so that a report of the folder does not mix them."""
+    identities = {trace.provenance.get(IDENTITY) for trace in kept}
+    for file in folder.glob("*.trace"):
+        found = Trace.load(file).provenance.get(IDENTITY)
+        if found is not None and found not in identities:
+            file.unlink()

@@ -1,0 +1,140 @@
+"""Comparison of methods and quantizers on one problem and network."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lessbits._internal.notebook import html_table
+from lessbits._internal.wording import counted, human
+from lessbits.engines.recording.trace import Trace
+from lessbits.methods.registry import find_method
+
+ENDINGS = ("reached", "missed", "diverged")
+SPENT = ("iterations", "wire_bits_per_link", "bits_per_link", "epochs", "seconds")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `compare`: all runs, ranked by the bits that they needed to reach the target.
+
+    Attributes:
+        rows: One dict per method and quantizer, the fewest bits first. Numbers are means over the seeds; `spread` has
+            their standard deviations, if there are several seeds.
+        traces: The runs, in the order of the rows; one per seed.
+        refused: Combinations that cannot be run, with the reason.
+        goal: What `until` was compared with.
+        until: The target.
+    """
+
+    rows: list[dict[str, Any]]
+    traces: list[Trace]
+    refused: dict[str, str]
+    goal: str
+    until: float
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The first row."""
+        return self.rows[0]
+
+    def verdict(self) -> str:
+        """Return the result in one sentence."""
+        target = f"{self.goal} {self.until:g}"
+        reached = [row for row in self.rows if row["ended"] == "reached"]
+        if not reached:
+            return f"No run reached {target}."
+        first, *others = reached
+        text = f"{_name(first)} reached {target} with the fewest bits, {human(first['wire_bits_per_link'])} per link"
+        if others:
+            times = others[0]["wire_bits_per_link"] / first["wire_bits_per_link"]
+            text += f"; next is {_name(others[0])} with {times:.3g} times as many"
+        missed = len(self.rows) - len(reached)
+        return f"{text}." + (f" {missed} of {len(self.rows)} did not reach it." if missed else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the traces, as values that JSON can represent."""
+        return {
+            "verdict": self.verdict(),
+            "goal": self.goal,
+            "until": self.until,
+            "runs": self.rows,
+            "refused": self.refused,
+            "settings": dict(self.traces[0].settings),
+        }
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.rows)
+
+    def report(self, path: str | Path) -> None:
+        """Write a report of all runs to a file: .html, .md, .png, .svg or .pdf."""
+        from lessbits.report.formats import write_report
+
+        write_report(self.traces, Path(path), x_axis="bits per link")
+
+    def __repr__(self) -> str:
+        """Show the verdict."""
+        return f"Comparison({counted(len(self.rows), 'row')}: {self.verdict()})"
+
+    def _repr_html_(self) -> str:
+        """Show the verdict and the ranking in a notebook."""
+        rows = [
+            {
+                "method": f"{row['method']} {row['option']} {row['messages'] or ''}".strip(),
+                "quantizer": row["quantizer"],
+                "ended": row["ended"],
+                "iterations": f"{row['iterations']:,.0f}",
+                self.goal: f"{row[self.goal]:.2e}",
+                "bits per link": human(row["wire_bits_per_link"]),
+            }
+            for row in self.rows
+        ]
+        return html_table(rows, self.verdict())
+
+
+class ComparisonInterrupted(KeyboardInterrupt):
+    """A comparison was interrupted.
+
+    Attributes:
+        comparison: The runs that had ended.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__(f"interrupted after {counted(len(comparison.traces), 'run')}")
+        self.comparison = comparison
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['method']} with {row['quantizer']}"
+
+
+def make_row(traces: Sequence[Trace], goal: str) -> dict[str, Any]:
+    """Return the row of one method and quantizer. The traces differ in their seed only."""
+    first, ends = traces[0].settings, [trace.summary() for trace in traces]
+    ended = ["diverged" if trace.diverged else "reached" if trace.converged else "missed" for trace in traces]
+    columns = dict.fromkeys((*SPENT, "error", "suboptimality", "loss", "gradient", goal, "test_loss", "test_accuracy"))
+    values = {name: [end[name] for end in ends] for name in columns if name in ends[0]}
+    row = {
+        "method": first["method"],
+        "option": first["option"],
+        "messages": first["messages"],
+        "quantizer": first["quantizer"],
+        "sizes": {name: first[name] for name in find_method(first["method"]).step_size_names},
+        "ended": max(ended, key=ENDINGS.index),  # the worst of all seeds
+        **{name: float(np.mean(numbers)) for name, numbers in values.items()},
+    }
+    if len(traces) > 1:
+        row["seeds"] = len(traces)
+        row["reached"] = ended.count("reached")
+        row["spread"] = {name: float(np.std(numbers, ddof=1)) for name, numbers in values.items()}
+    return row
+
+
+def rank(row: Mapping[str, Any], goal: str) -> tuple[int, float]:
+    """Rank runs that reached the target by their bits, then the others by how far they came."""
+    return ENDINGS.index(row["ended"]), row["wire_bits_per_link"] if row["ended"] == "reached" else row[goal]

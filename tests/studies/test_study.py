@@ -1,0 +1,82 @@
+"""Studies in Python: what the commands do, for any problem."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lessbits
+from lessbits.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """A problem that no command can build."""
+    random = np.random.default_rng(0)
+    data = {"a": random.normal(size=(6, 4, 3)), "b": random.normal(size=(6, 4))}
+    return lessbits.Custom.make(lambda x, s: (s["a"] @ x - s["b"]) ** 2 + 0.1 * jnp.sum(x**2), data, dim=3)
+
+
+@pytest.fixture(scope="module")
+def study(problem):
+    study = lessbits.Study(problem, "ring")
+    study.run("primal-dual", "dit-4", until=1e-4, messages="edge")
+    return study
+
+
+def test_a_study_keeps_its_runs_and_reports_them(study, tmp_path):
+    before = len(study.runs)
+    trace = study.run("lead", "dit-4", until=1e-4, seed=3)
+    assert trace.converged
+    assert study.runs[before:] == [trace]
+    study.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "lead" in page
+    assert "primal-dual" in page
+    assert "Study(" in repr(study)
+    assert "<table>" in study._repr_html_()
+
+
+def test_compare_works_on_any_problem(study, problem, tmp_path):
+    options = {"methods": ["primal-dual", "lead"], "quantizers": ["exact", "dit-4"], "until": 1e-4}
+    found = study.compare(**options)
+    assert len(found.rows) == 4
+    assert found.best["ended"] == "reached"
+    assert study.runs[-4:] == found.traces
+    assert found.best["method"] in found.verdict()
+    assert found.to_pandas().shape[0] == 4
+    assert "<table>" in found._repr_html_()
+    again = lessbits.compare(problem, study.network, **options)
+    assert [row["wire_bits_per_link"] for row in again.rows] == [row["wire_bits_per_link"] for row in found.rows]
+    found.report(tmp_path / "report.md")
+    assert "| run |" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_tune_and_advise_work_on_any_problem(study):
+    found = study.tune("lead", "dit-4", {"gamma": [0.3, 0.6]}, until=1e-4, grow=False)
+    assert found.best.reached
+    advice = study.advise(until=1e-4)
+    assert study.run(advice.make(), until=1e-4).converged
+    assert "<table>" in advice._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda study, method: lessbits.Study(3, "ring"), "the problem is 3"),
+        (lambda study, method: lessbits.Study(study.problem, "rign"), "did you mean 'ring'"),
+        (lambda study, method: lessbits.Study(study.problem, lessbits.make_network("ring", 5)), "5"),
+        (lambda study, method: study.run(method, "dit-4"), "quantizer was given with a method that has its own"),
+        (lambda study, method: study.run("lead", theta=1.0), "lead has no such step size"),
+        (lambda study, method: study.compare(methods="lead"), "methods is 'lead'"),
+        (lambda study, method: study.compare(methods=[]), "methods is []"),
+        (lambda study, method: study.compare(until=None), "needs a target"),
+        (lambda study, method: study.compare(seeds=[]), "seeds is []"),
+        (lambda study, method: lessbits.Study(study.problem, "ring").report("x.html"), "there are no runs"),
+    ],
+)
+def test_mistakes_get_a_line(study, wrong, said):
+    method = lessbits.make_method("lead", study.problem, study.network, eta=0.1, gamma=0.5, alpha=0.5)
+    with pytest.raises(InputError) as raised:
+        wrong(study, method)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
