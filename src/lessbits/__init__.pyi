@@ -83,7 +83,8 @@ from .quantizers.natural import Natural as Natural
 from .quantizers.rand_k import RandK as RandK
 from .quantizers.subtractive import SubtractiveDither as SubtractiveDither
 from .quantizers.ternary import Ternary as Ternary
-from .tuning.search import Tuning as Tuning
+from .tuning.results import Tuning as Tuning
+from .tuning.results import TuningInterrupted as TuningInterrupted
 from .tuning.search import tune as tune
 from .tuning.stepsizes import make_method as make_method
 from .tuning.stepsizes import primal_dual as primal_dual
