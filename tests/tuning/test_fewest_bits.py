@@ -95,11 +95,14 @@ def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys):
     assert found["command"].split() == command
 
 
+FILES = {"ranking.csv", "ranking.json", "best.toml", "outcomes.jsonl"}
+
+
 def test_the_ranking_is_saved_and_a_target_that_nobody_reaches_is_a_failure(monkeypatch, capsys, tmp_path):
     line = "tune --nodes 4 --dim 5 --method tree --quantizer grid:5 --goal bits"
     found = run_command(monkeypatch, capsys, *line.split(), "--until", "1e-3", "--out", str(tmp_path / "new"))
     assert found.status == 0
-    assert {path.name for path in (tmp_path / "new").iterdir()} == {"ranking.csv", "ranking.json", "best.toml"}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == FILES
     again = run_command(monkeypatch, capsys, "run", str(tmp_path / "new" / "best.toml"), "--json", "-")
     assert again.json["error"] <= 1e-3
     missed = run_command(monkeypatch, capsys, *line.split(), "--until", "1e-40", "--iterations", "20")

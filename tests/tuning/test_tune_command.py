@@ -11,7 +11,8 @@ SEARCH = (*SMALL, "--until", 1e-6, "--search", "theta=0.05,1.2,1.4,1.6,1.8,3,1e2
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
+def command(monkeypatch, capsys, tmp_path_factory):
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))  # without --out, results go to out/tune
     return lambda *arguments: run_command(monkeypatch, capsys, *arguments)
 
 
@@ -22,13 +23,15 @@ def strict(text):
 def test_a_ranked_table_is_printed(command):
     result = command("tune", *SEARCH)
     assert result.status == 0
-    assert result.err == "lessbits: 7 runs, seed 0\n"
+    where = "lessbits: every outcome is stored in out/tune; the same search goes on from there\n"
+    assert result.err == where + "lessbits: 7 runs, seed 0\n"
+    assert "Held fixed: η = 1 (given), α = " in result.out
     table = [line.split() for line in result.out.splitlines()]
     ranked = [(int(words[0]), float(words[1]), words[2]) for words in table if len(words) > 2 and words[2] == "reached"]
     assert [number for number, _, _ in ranked] == [1, 2, 3, 4]
     assert ranked[0] == (1, 1.6, "reached")
     assert "3 more were no better: 1 stopped because others had won, 2 diverged." in result.out
-    assert "Take --theta 1.6." in result.out
+    assert "Take --theta 1.6, or run out/tune/best.toml." in result.out
     assert command("tune", *SEARCH, "--quiet") == (0, result.out, "")
 
 
@@ -72,7 +75,7 @@ def test_the_outcomes_hold_strict_json(command, tmp_path):
 
 def test_a_second_call_goes_on_from_the_folder(command, tmp_path, monkeypatch):
     first = command("tune", *SEARCH, "--out", tmp_path)
-    monkeypatch.setattr("lessbits.tuning.search.sweep", None)  # nothing may run
+    monkeypatch.setattr("lessbits.tuning.runs.sweep", None)  # nothing may run
     second = command("tune", *SEARCH, "--out", tmp_path)
     assert second == (0, first.out, "")
     assert "or run" in first.out

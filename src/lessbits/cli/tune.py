@@ -101,8 +101,6 @@ def tune(
         out=out,
         progress=progress_printer(quiet),
     )
-    if not quiet:
-        print_message(f"outcomes are stored in {out}; the same command goes on from there")
     found = tune_settings(settings, request)
     print_report = fewest_report if "command" in found else tuning_report
     write_result(found, json_file, lambda: print_report(found))

@@ -24,7 +24,7 @@ from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.tuning.attempts import Attempt, moved, neighbours, with_levels
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, fading_choices, predictable_choices
-from lessbits.tuning.records import Records
+from lessbits.tuning.records import Records, stored_in
 from lessbits.tuning.runs import as_if_limited
 
 RUN = 3  # choices of primal-dual of each kind (scaled or fading) that are run after the first stage
@@ -76,6 +76,8 @@ class FewestBits:
         """
         kept = (kept or Constraints())._replace(option=self.option, batch_size=self.batch_size)
         kinds = [find_method(name) for name in methods] if methods else self._candidates(kept)
+        if self.out is not None:
+            self._say(stored_in(self.out))
         for kind in kinds:
             try:
                 if kind.predictable:

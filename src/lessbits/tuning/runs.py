@@ -12,7 +12,7 @@ from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 from lessbits.tuning.options import TuneOptions
-from lessbits.tuning.records import Records
+from lessbits.tuning.records import Records, stored_in
 from lessbits.tuning.results import Candidate, Tuning
 
 Sizes = dict[str, float]
@@ -29,6 +29,7 @@ class Runs:
     options: TuneOptions
     records: Records
     candidates: list[Sizes] = field(default_factory=list)  # all so far
+    told: bool = False  # whether the user was told where outcomes are stored
 
     @property
     def aim(self) -> str:
@@ -46,6 +47,7 @@ class Runs:
             missing = [sizes for sizes in self.candidates if self.records.get(sizes, seed, self._limit(seed)) is None]
             missing.sort(key=distance)
             if missing:
+                self._say_where()
                 self.options.say(f"{len(missing)} runs, seed {seed}")
                 options = SweepOptions(
                     seed=seed,
@@ -57,6 +59,12 @@ class Runs:
                 )
                 sweep(self.problem, self.network, self.method, missing, self.budget, options)
         return self.ranked()
+
+    def _say_where(self) -> None:
+        """Say once where outcomes are stored."""
+        if self.options.out is not None and not self.told:
+            self.options.say(stored_in(self.options.out))
+        self.told = True
 
     def ranked(self) -> list[Candidate]:
         """Return the candidates whose outcomes are known for all seeds, from best to worst."""
