@@ -59,7 +59,7 @@ CASES = {
     "consensus, star of 50": (lambda: Consensus.random(50, 100), "star", "B"),
     "ridge, κ = 100, ring of 16": (lambda: LeastSquares.random(16, 50, 60, 100.0), "ring", "BCD"),
     "breast-cancer, ring of 8": (lambda: from_data("breast-cancer", 8), "ring", "BCD"),
-    "breast-cancer, intercept, ring of 8": (lambda: with_intercept(8), "ring", "BD"),
+    "breast-cancer, intercept, ring of 8": (lambda: with_intercept(8), "ring", "B"),
     "w1a, torus of 16": (lambda: from_data("w1a", 16, features=300), "torus", "BCD"),
 }
 METHODS = ("primal-dual", "lead", "choco")
