@@ -86,7 +86,7 @@ def tune(
     check_folder(out)
     check_no_engine(settings, "tune")
     configure_jax(settings.precision)
-    from lessbits.config.tune import FAILURES, TuneRequest, tune_settings
+    from lessbits.config.tune import FAILURES, SearchInterrupted, TuneRequest, tune_settings
     from lessbits.report.advice_text import fewest_report
     from lessbits.report.text import tuning_report
 
@@ -101,7 +101,10 @@ def tune(
         out=out,
         progress=progress_printer(quiet),
     )
-    found = tune_settings(settings, request)
+    try:
+        found = tune_settings(settings, request)
+    except SearchInterrupted as stop:
+        found = stop.result
     print_report = fewest_report if "command" in found else tuning_report
     write_result(found, json_file, lambda: print_report(found))
     if found["interrupted"]:

@@ -27,6 +27,14 @@ FAILURES = {
 }
 
 
+class SearchInterrupted(KeyboardInterrupt):
+    """A search was interrupted; `result` is what it found by then."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__("the search was interrupted")
+        self.result = result
+
+
 @dataclass(frozen=True, kw_only=True)
 class TuneRequest:
     """Options of `lessbits tune` besides the settings.
@@ -108,7 +116,7 @@ def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dic
         "chosen_with": experiment.method.chosen_with._asdict(),
         "settings": best.model_dump(),
     }
-    return save_ranking(request.out, result, None if found.best.diverged else best)
+    return _finish(save_ranking(request.out, result, None if found.best.diverged else best))
 
 
 def _starting_point(settings: Settings, grid: Mapping[str, Sequence[float] | None]) -> Experiment:
@@ -197,7 +205,14 @@ def fewest_settings(settings: Settings, request: TuneRequest) -> dict[str, Any]:
         "command": chosen.command("run"),
         "settings": settled.model_dump(),
     }
-    return save_ranking(request.out, result, settled if best.reached else None)
+    return _finish(save_ranking(request.out, result, settled if best.reached else None))
+
+
+def _finish(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a search. Raise `SearchInterrupted` if it was interrupted."""
+    if result["interrupted"]:
+        raise SearchInterrupted(result)
+    return result
 
 
 def _read(word: str) -> tuple[str, list[float] | None]:
