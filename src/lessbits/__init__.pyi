@@ -91,7 +91,8 @@ from .studies.compare import compare as compare
 from .studies.comparison import Comparison as Comparison
 from .studies.comparison import ComparisonInterrupted as ComparisonInterrupted
 from .studies.study import Study as Study
-from .tuning.search import Tuning as Tuning
+from .tuning.results import Tuning as Tuning
+from .tuning.results import TuningInterrupted as TuningInterrupted
 from .tuning.search import tune as tune
 from .tuning.stepsizes import make_method as make_method
 from .tuning.stepsizes import primal_dual as primal_dual

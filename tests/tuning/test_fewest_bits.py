@@ -82,7 +82,8 @@ def test_ill_conditioned_problems_are_offered_acceleration(condition, methods, m
     assert tried == methods
 
 
-def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys):
+def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
     line = "tune --nodes 5 --dim 8 --network star --method tree --goal bits --until 1e-6 --seeds 2"
     result = run_command(monkeypatch, capsys, *line.split())
     assert result.status == 0
@@ -95,11 +96,15 @@ def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys):
     assert found["command"].split() == command
 
 
+FILES = {"ranking.csv", "ranking.json", "best.toml", "outcomes.jsonl"}
+
+
 def test_the_ranking_is_saved_and_a_target_that_nobody_reaches_is_a_failure(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
     line = "tune --nodes 4 --dim 5 --method tree --quantizer grid:5 --goal bits"
     found = run_command(monkeypatch, capsys, *line.split(), "--until", "1e-3", "--out", str(tmp_path / "new"))
     assert found.status == 0
-    assert {path.name for path in (tmp_path / "new").iterdir()} == {"ranking.csv", "ranking.json", "best.toml"}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == FILES
     again = run_command(monkeypatch, capsys, "run", str(tmp_path / "new" / "best.toml"), "--json", "-")
     assert again.json["error"] <= 1e-3
     missed = run_command(monkeypatch, capsys, *line.split(), "--until", "1e-40", "--iterations", "20")

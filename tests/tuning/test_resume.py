@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lessbits import Consensus, make_network, primal_dual, tune
+from lessbits import Consensus, TuningInterrupted, make_network, primal_dual, tune
 from lessbits._internal.hashing import fingerprint
-from lessbits.tuning import search
+from lessbits.tuning import records, runs
 
 NODES, DIM = 6, 5
 PROBLEM, STAR = Consensus.random(NODES, DIM), make_network("star", NODES)
@@ -24,13 +24,13 @@ def find(out, thetas=THETAS, problem=PROBLEM, network=STAR, method=METHOD, **opt
 @pytest.fixture
 def swept(monkeypatch):
     """The step sizes that were run, sweep by sweep."""
-    seen, original = [], search.sweep
+    seen, original = [], runs.sweep
 
     def spy(problem, network, method, configurations, *others, **named):
         seen.append(sorted(sizes["theta"] for sizes in configurations))
         return original(problem, network, method, configurations, *others, **named)
 
-    monkeypatch.setattr(search, "sweep", spy)
+    monkeypatch.setattr(runs, "sweep", spy)
     return seen
 
 
@@ -99,17 +99,19 @@ def test_another_search_in_the_same_folder_runs_everything(tmp_path, swept, chan
 def test_an_interrupted_search_goes_on(tmp_path, swept, monkeypatch):
     whole, ended = find(None), []
 
-    def interrupt(records, outcome, original=search.Records.add):
+    def interrupt(self, outcome, original=records.Records.add):
         if len(ended) == 2:
             raise KeyboardInterrupt
         ended.append(outcome.sizes["theta"])
-        original(records, outcome)
+        original(self, outcome)
 
     monkeypatch.setattr("lessbits.engines.simulate.sweep.default_workers", lambda *_: 1)
     with monkeypatch.context() as patch:
-        patch.setattr(search.Records, "add", interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(records.Records, "add", interrupt)
+        with pytest.raises(TuningInterrupted) as stop:
             find(tmp_path)
+    assert [candidate.sizes["theta"] for candidate in stop.value.tuning.candidates] == sorted(ended, key=ended.index)
+    assert stop.value.tuning.notes == ["the search was interrupted"]
     swept.clear()
     assert find(tmp_path).rows() == whole.rows()
     assert swept == [sorted(set(THETAS) - set(ended))]
@@ -134,7 +136,8 @@ def test_progress_is_told_what_is_left(tmp_path):
     told = []
     find(tmp_path, progress=told.append)
     find(tmp_path, [*THETAS, 1.5], progress=told.append)
-    assert told == ["5 runs, seed 0", "1 runs, seed 0"]
+    where = f"every outcome is stored in {tmp_path}; the same search goes on from there"
+    assert told == [where, "5 runs, seed 0", where, "1 runs, seed 0"]
 
 
 # Fingerprints.

@@ -6,12 +6,16 @@ import json
 import pytest
 from command_line import run_command
 
+from lessbits.tuning import fewest_bits
+from lessbits.tuning.records import Records
+
 SMALL = ("--network", "star", "--nodes", 6, "--dim", 5, "--eta", 1, "--quantizer", "dit-3", "--iterations", 2000)
 SEARCH = (*SMALL, "--until", 1e-6, "--search", "theta=0.05,1.2,1.4,1.6,1.8,3,1e200", "--no-grow")
 
 
 @pytest.fixture
-def command(monkeypatch, capsys):
+def command(monkeypatch, capsys, tmp_path_factory):
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))  # without --out, results go to out/tune
     return lambda *arguments: run_command(monkeypatch, capsys, *arguments)
 
 
@@ -22,13 +26,15 @@ def strict(text):
 def test_a_ranked_table_is_printed(command):
     result = command("tune", *SEARCH)
     assert result.status == 0
-    assert result.err == "lessbits: 7 runs, seed 0\n"
+    where = "lessbits: every outcome is stored in out/tune; the same search goes on from there\n"
+    assert result.err == where + "lessbits: 7 runs, seed 0\n"
+    assert "Held fixed: η = 1 (given), α = " in result.out
     table = [line.split() for line in result.out.splitlines()]
     ranked = [(int(words[0]), float(words[1]), words[2]) for words in table if len(words) > 2 and words[2] == "reached"]
     assert [number for number, _, _ in ranked] == [1, 2, 3, 4]
     assert ranked[0] == (1, 1.6, "reached")
     assert "3 more were no better: 1 stopped because others had won, 2 diverged." in result.out
-    assert "Take --theta 1.6." in result.out
+    assert "Take --theta 1.6, or run out/tune/best.toml." in result.out
     assert command("tune", *SEARCH, "--quiet") == (0, result.out, "")
 
 
@@ -72,7 +78,7 @@ def test_the_outcomes_hold_strict_json(command, tmp_path):
 
 def test_a_second_call_goes_on_from_the_folder(command, tmp_path, monkeypatch):
     first = command("tune", *SEARCH, "--out", tmp_path)
-    monkeypatch.setattr("lessbits.tuning.search.sweep", None)  # nothing may run
+    monkeypatch.setattr("lessbits.tuning.runs.sweep", None)  # nothing may run
     second = command("tune", *SEARCH, "--out", tmp_path)
     assert second == (0, first.out, "")
     assert "or run" in first.out
@@ -134,3 +140,108 @@ def test_a_bad_budget_gets_one_line(command, flags, message):
     assert result.err.startswith("lessbits: ")
     assert result.err.count("\n") == 1
     assert message in result.err
+
+
+def test_the_range_over_seeds_is_shown(command):
+    flags = (*SMALL, "--until", 1e-6, "--search", "theta=1.4,1.6", "--no-grow", "--seeds", 3)
+    result = command("tune", *flags)
+    assert "mean of 3 seeds (smallest to largest)" in result.out
+    found = command("tune", *flags, "--json", "-").json
+    best = found["best"]
+    assert best["iterations_min"] <= best["iterations"] <= best["iterations_max"]
+    assert f"({best['iterations_min']:g} to {best['iterations_max']:g})" in " ".join(result.out.split())
+
+
+# A search starts from practical step sizes, changes all of them, and says which it did not.
+
+LEAD = ("--problem", "least-squares", "--nodes", 6, "--dim", 10, "--condition", 30, "--method", "lead")
+LEAD = (*LEAD, "--quantizer", "dit-2", "--until", 1e-6, "--iterations", 3000)
+
+
+def test_a_tuned_lead_is_no_worse_than_an_untuned_one(command):
+    """Once α was frozen at theory's value, and the best of 81 was worse than practical step sizes."""
+    untuned = command("run", *LEAD, "--stepsizes", "practical", "--json", "-").json
+    found = command("tune", *LEAD, "--json", "-").json
+    assert (found["searched"], found["fixed"]) == (["gamma", "eta", "alpha"], {})
+    assert found["best"]["ended"] == "reached"
+    assert found["best"]["iterations"] < 0.8 * untuned["iterations"]
+    frozen = command("tune", *LEAD, "--search", "eta", "--search", "gamma", "--json", "-").json
+    assert frozen["fixed"]["alpha"]["from"] == "practical"
+    assert found["best"]["iterations"] <= frozen["best"]["iterations"] <= untuned["iterations"]
+    assert found["chosen_with"]["trials"] >= 1
+
+
+def test_step_sizes_that_are_given_are_held_fixed(command):
+    result = command("tune", *SMALL, "--until", 1e-6, "--theta", 1.4, "--no-grow", "--per-decade", 2)
+    assert "Held fixed: θ = 1.4 (given), η = 1 (given)." in result.out
+    all_given = command("tune", *SMALL, "--until", 1e-6, "--theta", 1.4, "--alpha", 0.5)
+    assert all_given.status == 2
+    assert "no step size of primal-dual is left to search" in all_given.err
+    proven = ("--stepsizes", "theory", "--search", "theta=1,1.6", "--no-grow", "--json", "-")
+    assert command("tune", *SMALL, "--until", 1e-6, *proven).json["fixed"]["eta"]["from"] == "given"
+
+
+# Interrupts.
+
+
+def interrupt_after(monkeypatch, count):
+    """Press Ctrl-C when this many outcomes are stored."""
+    stored, original = [], Records.add
+
+    def add(self, outcome):
+        original(self, outcome)
+        stored.append(outcome)
+        if len(stored) == count:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("lessbits.engines.simulate.sweep.default_workers", lambda *_: 1)
+    monkeypatch.setattr(Records, "add", add)
+
+
+def test_an_interrupted_search_shows_the_best_so_far_and_goes_on(command, monkeypatch):
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 3)
+        result = command("tune", *SEARCH)
+    assert result.status == 130
+    assert "Best of 3 so far" in result.out
+    assert "this is the best so far: run the same command to go on from out/tune" in result.err
+    after = command("tune", *SEARCH)
+    assert after.status == 0
+    assert "lessbits: 4 runs, seed 0" in after.err
+    assert "so far" not in after.out
+
+
+def test_an_interrupted_search_for_the_fewest_bits_goes_on_too(command, monkeypatch):
+    line = [
+        "tune",
+        "--nodes",
+        5,
+        "--dim",
+        8,
+        "--network",
+        "star",
+        "--method",
+        "tree",
+        "--goal",
+        "bits",
+        "--until",
+        1e-6,
+    ]
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 12)
+        result = command(*line)
+    assert result.status == 130
+    assert "so far" in result.out
+    assert "every outcome is stored in out/tune; the same search goes on from there" in result.err
+    ran = []
+
+    def spy(*arguments, original=fewest_bits.sweep):
+        ran.extend(arguments[3])
+        return original(*arguments)
+
+    monkeypatch.setattr(fewest_bits, "sweep", spy)
+    whole = command(*line, "--json", "-").json
+    assert len(ran) == len(whole["candidates"]) - 12
+    ran.clear()
+    assert command(*line, "--json", "-").json == whole
+    assert not ran

@@ -1,14 +1,15 @@
 """The search for step sizes: it finds the best, grows its grid, ranks, stops losers, and leaves no trace of timing."""
 
 from dataclasses import replace
+from itertools import product
 
 import jax
 import numpy as np
 import pytest
 
-from lessbits import Consensus, make_network, primal_dual, simulate, tune
+from lessbits import Consensus, make_method, make_network, primal_dual, simulate, tune
 from lessbits.engines.simulate.sweep import Budget
-from lessbits.tuning import lattice, search
+from lessbits.tuning import grid_search, lattice, records, runs
 
 NODES, DIM, TARGET = 6, 5, 1e-6
 PROBLEM, STAR = Consensus.random(NODES, DIM), make_network("star", NODES)
@@ -73,7 +74,7 @@ def test_a_grid_that_may_not_grow_says_at_which_edge_the_best_is():
 
 def test_a_grid_does_not_grow_for_ever():
     found = find([1e-12, 2e-12], iterations=50)
-    assert len(found.candidates) == 2 + search.MOST_GROWTH * 3
+    assert len(found.candidates) == 2 + grid_search.MOST_GROWTH * 3
     assert "has grown 8 times" in found.notes[0]
 
 
@@ -91,9 +92,54 @@ def test_two_step_sizes_are_searched_together_and_grow_near_the_best():
     assert int(trace["iteration"][-1]) == found.best.mean("iterations") < find(PAPERS_GRID).best.mean("iterations")
 
 
-def test_without_a_grid_the_methods_first_step_size_is_searched_around_its_own():
-    found = tune(PROBLEM, STAR, METHOD, **BUDGET, grow=False, width=1)
-    assert sorted(thetas_of(found)) == [lattice(number, 10) for number in range(-4, 5)]
+def test_without_a_grid_all_step_sizes_are_searched_from_the_methods_own():
+    start = primal_dual(PROBLEM, STAR, "dit-3", theta=0.11, eta=0.9, alpha=0.3)
+    found = tune(PROBLEM, STAR, start, **BUDGET, width=1)
+    assert set(found.best.sizes) == {"theta", "eta", "alpha"}
+    assert found.fixed == {}
+    assert {"theta": 0.11, "eta": 0.9, "alpha": 0.3} in [candidate.sizes for candidate in found.candidates]
+    assert found.best.mean("iterations") < find(PAPERS_GRID).best.mean("iterations")  # of θ alone
+    assert all(candidate.sizes["alpha"] <= 1 for candidate in found.candidates)
+    assert found.notes == []
+    assert len(found.candidates) < 150
+    # None of the neighbours of the best is better.
+    best = found.best.sizes
+    tried = [candidate.sizes for candidate in found.candidates]
+    for name, side in product(best, (-1, 1)):
+        beside = {**best, name: lattice(round(10 * np.log10(best[name])) + side, 10)}
+        assert beside["alpha"] > 1 or beside in tried
+
+
+def test_a_search_is_never_worse_than_the_methods_own_step_sizes():
+    own = find(PAPERS_GRID).method  # off the lattice along no axis, but a fine start
+    start = replace(own, theta=float(own.theta) * 1.01)
+    found = tune(PROBLEM, STAR, start, **BUDGET, width=1)
+    assert found.best.mean("iterations") <= needed(start.theta)
+
+
+def test_a_search_that_may_not_grow_stays_near_and_says_so():
+    start = replace(METHOD, theta=0.01)
+    found = tune(PROBLEM, STAR, start, {"theta": None}, **{**BUDGET, "grow": False, "width": 1})
+    assert max(thetas_of(found)) == lattice(-15, 10)
+    assert "the best theta is the largest tried, and the grid may not grow" in found.notes[0]
+    assert found.fixed == {"eta": 1.0, "alpha": start.alpha}
+
+
+def test_step_sizes_without_an_effect_are_not_searched():
+    assert make_method("choco", PROBLEM, STAR, "dit-3").tunable() == ("gamma", "alpha")  # η = 0: gossip
+    assert make_method("choco", PROBLEM, STAR, "exact").tunable() == ("gamma",)
+    assert primal_dual(PROBLEM, STAR, "exact", theta=1, eta=1).tunable() == ("theta", "eta")
+    assert primal_dual(PROBLEM, STAR, "dit-3", theta=1, option="A").tunable() == ("theta", "alpha")
+    assert make_method("qdgd", PROBLEM, STAR).tunable() == ("epsilon", "alpha", "decay")
+
+
+def test_momentum_is_searched_below_one():
+    method = replace(make_method("ssda", PROBLEM, STAR), momentum=0.9)
+    found = tune(PROBLEM, STAR, method, {"momentum": None}, until=TARGET, iterations=500, per_decade=4, width=1)
+    momenta = [candidate.sizes["momentum"] for candidate in found.candidates]
+    assert 0 <= min(momenta) < max(momenta) < 1
+    own = next(candidate for candidate in found.candidates if candidate.sizes == {"momentum": 0.9})
+    assert found.best.mean("iterations") < own.mean("iterations")
 
 
 # Ranks.
@@ -132,8 +178,8 @@ def test_losers_are_stopped_at_the_margin_and_shown_as_if_it_had_been_known_from
 
 def test_a_loser_is_not_run_to_its_end(monkeypatch):
     monkeypatch.setattr("lessbits.engines.simulate.sweep.default_workers", lambda *_: 1)
-    ended, original = [], search.Records.add
-    monkeypatch.setattr(search.Records, "add", lambda self, outcome: (ended.append(outcome), original(self, outcome)))
+    ended, original = [], records.Records.add
+    monkeypatch.setattr(records.Records, "add", lambda self, outcome: (ended.append(outcome), original(self, outcome)))
     find([1.4, 1.6, 1.7, 1e-4, 1e-5], iterations=200_000, record_every=1, grow=False)
     cut = [outcome for outcome in ended if outcome.cut]
     assert sorted(outcome.sizes["theta"] for outcome in cut) == [1e-5, 1e-4]
@@ -149,10 +195,14 @@ def test_several_seeds_are_averaged(margin):
     assert found.best.mean("iterations") == pytest.approx(expected[found.best.sizes["theta"]])
     assert [outcome.seed for outcome in found.best.outcomes] == list(seeds)
     assert len({outcome.iterations for outcome in found.best.outcomes}) > 1
+    row, counts = found.best.row(), [outcome.iterations for outcome in found.best.outcomes]
+    assert (row["iterations_min"], row["iterations_max"]) == (min(counts), max(counts))
+    assert row["value_min"] <= row["value"] <= row["value_max"] <= TARGET
+    assert "iterations_min" not in find(thetas[:1], grow=False).best.row()
 
 
 def test_a_candidate_that_diverges_with_one_seed_has_diverged(monkeypatch):
-    original = search.sweep
+    original = runs.sweep
 
     def unlucky(*arguments):
         *before, options = arguments
@@ -163,7 +213,7 @@ def test_a_candidate_that_diverges_with_one_seed_has_diverged(monkeypatch):
 
         return original(*before, replace(options, finished=with_a_mishap))
 
-    monkeypatch.setattr(search, "sweep", unlucky)
+    monkeypatch.setattr(runs, "sweep", unlucky)
     found = find([1.4, 1.6, 1.8], seeds=(0, 1, 2), grow=False)
     assert found.best.sizes["theta"] != 1.6
     last = found.candidates[-1]

@@ -37,7 +37,7 @@ def compare(
         str, search_flag(f"Quantizers, separated by commas; default: {DEFAULT_QUANTIZERS}.", "--quantizers")
     ] = DEFAULT_QUANTIZERS,
     tuned: Annotated[
-        bool, search_flag("Tune the step sizes of each method for the fewest iterations.", "--tuned")
+        bool, search_flag("Tune all step sizes of each method for the fewest iterations.", "--tuned")
     ] = False,
     seeds: Seeds = 1,
     out: Annotated[

@@ -78,6 +78,7 @@ def run(
     _write_files(finished, solution, save, write_toml)
     trace = finished.trace
     summary = {**trace.summary(), "interrupted": finished.interrupted, "prepare_seconds": finished.prepared}
+    summary["chosen_with"] = trace.provenance.get("chosen_with")
     write_result(
         summary, json_file, lambda: run_report(trace, finished.network, finished.prepared, ranks=finished.ranks)
     )

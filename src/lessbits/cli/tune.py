@@ -12,6 +12,7 @@ from lessbits.cli.output import json_path, print_message, progress_printer, writ
 from lessbits.config.settings import Settings
 
 EXAMPLES = (
+    "lessbits tune --method lead --network star --nodes 20 --dim 50 --quantizer dit-2 --until 1e-3",
     "lessbits tune --network star --nodes 100 --quantizer dit-2 --eta 1 --until 1e-3 --search theta",
     "lessbits tune --method choco --quantizer dit-2 --until 1e-3 --search gamma --search alpha=0.1,0.2 --seeds 3",
     "lessbits tune --problem logistic --data breast-cancer --normalize --nodes 8 --method extra --search eta "
@@ -19,12 +20,13 @@ EXAMPLES = (
     "lessbits tune --network torus:4x4 --goal bits --until 1e-6",
 )
 AIMS = ("iterations", "bits", "value")
+DEFAULT_FOLDER = Path("out/tune")
 
 Search = Annotated[
     list[str] | None,
     search_flag(
-        "Step size to search: NAME for a grid around the default, or NAME=V1,V2,... for given values (with --no-grow "
-        "for no others); may be repeated; default: the method's first step size.",
+        "Step size to search: NAME to start at the practical value, or NAME=V1,V2,... for given values (with --no-grow "
+        "for no others); may be repeated; default: all step sizes of the method that are not given.",
         "--search",
     ),
 ]
@@ -63,23 +65,27 @@ def tune(
         bool, search_flag("Extend the grid while the best value is at its edge; default: yes.", "--grow/--no-grow")
     ] = True,
     out: Annotated[
-        Path | None,
+        Path,
         output_flag(
-            "Folder for all outcomes, the ranked table and best.toml; a second call resumes from there.", "--out"
+            "Folder for all outcomes, the ranked table and best.toml; a second call resumes from there; "
+            f"default: {DEFAULT_FOLDER}.",
+            "--out",
         ),
-    ] = None,
+    ] = DEFAULT_FOLDER,
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Search step sizes: the fewest iterations or bits to a target, or the lowest error within a budget.
 
-    With --goal bits (or bits:suboptimality), methods, quantizers and messages are searched too, unless they are given.
-    Runs that diverge, or that can no longer win, are stopped early. The table ranks the candidates.
+    The search starts at practical step sizes, and changes all that are not given. Outcomes are stored as soon as a run
+    ends: after an interrupt, the same command goes on. With --goal bits (or bits:suboptimality), methods, quantizers
+    and messages are searched too, unless they are given. Runs that diverge, or that can no longer win, are stopped
+    early. The table ranks the candidates.
     """
     check_writable(json_path(json_file))
     check_folder(out)
     configure_jax(settings.precision)
-    from lessbits.config.tune import FAILURES, TuneRequest, tune_settings
+    from lessbits.config.tune import FAILURES, SearchInterrupted, TuneRequest, tune_settings
     from lessbits.report.advice_text import fewest_report
     from lessbits.report.text import tuning_report
 
@@ -94,9 +100,15 @@ def tune(
         out=out,
         progress=progress_printer(quiet),
     )
-    found = tune_settings(settings, request)
+    try:
+        found = tune_settings(settings, request)
+    except SearchInterrupted as stop:
+        found = stop.result
     print_report = fewest_report if "command" in found else tuning_report
     write_result(found, json_file, lambda: print_report(found))
+    if found["interrupted"]:
+        print_message(f"this is the best so far: run the same command to go on from {out}")
+        raise KeyboardInterrupt
     if (ended := found["best"]["ended"]) in FAILURES:
         print_message(FAILURES[ended])
         raise typer.Exit(1)

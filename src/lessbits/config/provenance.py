@@ -30,4 +30,5 @@ def provenance(problem: Problem, network: Network, method: Method) -> dict[str, 
         "links": network.links,
         "edges": edges if network.edges <= MOST_EDGES else None,
         "rate": method.proven_rate(problem, network),
+        "chosen_with": method.chosen_with._asdict(),
     }

@@ -1,28 +1,38 @@
 """Tuning of the method that settings describe, for `lessbits tune`."""
 
-import csv
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lessbits._internal.files import write_whole
-from lessbits._internal.plain_values import plain
-from lessbits.config.build import build, build_parts
+from lessbits.config.build import Experiment, build, build_parts
 from lessbits.config.choices import apply_choice, check_question
+from lessbits.config.ranking import save_ranking
 from lessbits.config.settings import STEP_SIZES, Settings
+from lessbits.engines.checks import GOALS
 from lessbits.errors import InputError, check_name
 from lessbits.methods.registry import find_method
-from lessbits.tuning import tune
+from lessbits.methods.request import step_size_origins
+from lessbits.tuning import Tuning, tune
 from lessbits.tuning.estimates import Constraints
 from lessbits.tuning.fewest_bits import FewestBits
+from lessbits.tuning.results import TuningInterrupted
 
-TUNE_GOALS = ("error", "suboptimality", "consensus", "bits", "bits:suboptimality")
+# Nodes agree without any bits, so consensus alone is no goal of a search for the fewest.
+BIT_GOALS = ("bits", *(f"bits:{goal}" for goal in GOALS if goal not in ("error", "consensus")))
+TUNE_GOALS = (*GOALS, *BIT_GOALS)
 FAILURES = {
     "diverged": "every run diverged: search smaller step sizes",
     "missed": "no run reached the target: allow more --iterations, or ask for less",
 }
+
+
+class SearchInterrupted(KeyboardInterrupt):
+    """A search was interrupted; `result` is what it found by then."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__("the search was interrupted")
+        self.result = result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +40,7 @@ class TuneRequest:
     """Options of `lessbits tune` besides the settings.
 
     Attributes:
-        search: Step sizes to search, each as NAME or NAME=V1,V2,...; by default the first one of the method.
+        search: Step sizes to search, each as NAME or NAME=V1,V2,...; by default all that are not given.
         aim: "iterations", "bits" or "value"; see `TuneOptions`.
         epochs: Budget of a run, in passes over the data; None for no limit.
         bits: Budget of a run, in nominal bits per link; None for no limit.
@@ -85,14 +95,49 @@ def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dic
         return fewest_settings(settings, request)
     request.check()
     grid = request.grid()
+    experiment = _starting_point(settings, grid)
+    names = grid or {name: None for name in experiment.method.tunable() if getattr(settings, name) is None}
+    if not names:
+        raise InputError(f"no step size of {settings.method} is left to search: leave one out, or name it in search")
+    try:
+        found, interrupted = _tune(experiment, names, settings, request), False
+    except TuningInterrupted as stop:
+        found, interrupted = stop.tuning, True
+    best = experiment.settings.updated(**found.best.sizes)
+    result = {
+        "best": found.best.row(),
+        "searched": list(found.best.sizes),
+        "fixed": _fixed(found, experiment, settings),
+        "aim": found.aim,
+        "seeds": request.seeds,
+        "candidates": found.rows(),
+        "notes": found.notes,
+        "interrupted": interrupted,
+        "chosen_with": experiment.method.chosen_with._asdict(),
+        "settings": best.model_dump(),
+    }
+    return _finish(save_ranking(request.out, result, None if found.best.diverged else best))
+
+
+def _starting_point(settings: Settings, grid: Mapping[str, Sequence[float] | None]) -> Experiment:
+    """Build the method that the search starts from, with practical step sizes unless the settings say otherwise."""
     # A searched step size needs no value of its own, unless its grid is centered at that value.
     known = {name: sorted(values)[len(values) // 2] for name, values in grid.items() if values}
-    experiment = build(settings.updated(**{name: value for name, value in known.items() if value > 0}))
-    found = tune(
+    rule = {} if "stepsizes" in settings.model_fields_set else {"stepsizes": "practical"}
+    return build(settings.updated(**rule, **{name: value for name, value in known.items() if value > 0}))
+
+
+def _tune(
+    experiment: Experiment,
+    grid: Mapping[str, Sequence[float] | None],
+    settings: Settings,
+    request: TuneRequest,
+) -> Tuning:
+    return tune(
         experiment.problem,
         experiment.network,
         experiment.method,
-        grid or None,
+        grid,
         aim=request.aim,
         until=settings.until,
         goal=settings.goal,
@@ -107,16 +152,13 @@ def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dic
         out=request.out,
         progress=request.progress,
     )
-    best = experiment.settings.updated(**found.best.sizes)
-    result = {
-        "best": found.best.row(),
-        "searched": list(found.best.sizes),
-        "aim": found.aim,
-        "candidates": found.rows(),
-        "notes": found.notes,
-        "settings": best.model_dump(),
-    }
-    return _save(request.out, result, None if found.best.diverged else best)
+
+
+def _fixed(found: Tuning, experiment: Experiment, settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return the step sizes that were held fixed, each with its value and where it came from."""
+    given = [name for name in STEP_SIZES if getattr(settings, name) is not None]
+    origins = step_size_origins(experiment.method.step_sizes, given, experiment.settings.stepsizes == "practical")
+    return {name: {"value": value, "from": origins[name]} for name, value in found.fixed.items()}
 
 
 def fewest_settings(settings: Settings, request: TuneRequest) -> dict[str, Any]:
@@ -137,24 +179,40 @@ def fewest_settings(settings: Settings, request: TuneRequest) -> dict[str, Any]:
         request.progress,
         settings.option or "B",
         settings.batch_size,
+        request.out,
     )
     methods = (settings.method,) if "method" in given else None
     if settings.corrected and methods and not find_method(settings.method).correctable:
         raise InputError(
             f"corrected was given, but it is a variant of primal-dual, and the method is {settings.method}"
         )
-    tried = search.search(methods, Constraints(settings.quantizer, settings.messages, settings.corrected))
+    interrupted = False
+    try:
+        tried = search.search(methods, Constraints(settings.quantizer, settings.messages, settings.corrected))
+    except KeyboardInterrupt:
+        tried, interrupted = search.ranked(), True
+        if not tried:
+            raise
     best = tried[0]
     chosen = apply_choice(best.choice, settings, goal=goal, **best.sizes)
     settled = apply_choice(best.choice, resolved, goal=goal, **best.sizes)
     result = {
         "best": {**best.row(), "ended": "reached" if best.reached else "missed"},
         "aim": "bits",
+        "seeds": request.seeds,
         "candidates": [each.row() for each in tried],
+        "interrupted": interrupted,
         "command": chosen.command("run"),
         "settings": settled.model_dump(),
     }
-    return _save(request.out, result, settled if best.reached else None)
+    return _finish(save_ranking(request.out, result, settled if best.reached else None))
+
+
+def _finish(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a search. Raise `SearchInterrupted` if it was interrupted."""
+    if result["interrupted"]:
+        raise SearchInterrupted(result)
+    return result
 
 
 def _read(word: str) -> tuple[str, list[float] | None]:
@@ -166,20 +224,3 @@ def _read(word: str) -> tuple[str, list[float] | None]:
         return name, [float(value) for value in values.split(",")]
     except ValueError:
         raise InputError(f"{word!r} is no grid: write NAME=V1,V2,... with numbers, or NAME alone") from None
-
-
-def _save(out: Path | None, result: dict[str, Any], best: Settings | None) -> dict[str, Any]:
-    """Write the ranking and the best settings if a folder is given, and return the result with the folder's name."""
-    if out is None:
-        return result
-    out.mkdir(parents=True, exist_ok=True)
-    rows = result["candidates"]
-    names = dict.fromkeys(name for row in rows for name in row)  # methods differ in their step sizes
-    with (out / "ranking.csv").open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(names))
-        writer.writeheader()
-        writer.writerows(rows)
-    write_whole(out / "ranking.json", json.dumps(plain(result), indent=1, allow_nan=False) + "\n")
-    if best is not None:
-        write_whole(out / "best.toml", best.to_toml())
-    return {**result, "saved": str(out)}

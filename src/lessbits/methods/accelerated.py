@@ -71,8 +71,8 @@ class Accelerated(Method):
     step_sizes = (
         StepSize("theta", "θ", "step size of the dual variable"),
         StepSize("eta", "η", "step size of the gradient"),
-        StepSize("alpha", "α", "step size of the memory"),
-        StepSize("momentum", "β", "momentum", from_zero=True),
+        StepSize("alpha", "α", "step size of the memory", kind="memory"),
+        StepSize("momentum", "β", "momentum", from_zero=True, kind="momentum"),
     )
     compresses = True
     mixes = False  # θ damps any weights
@@ -91,14 +91,19 @@ class Accelerated(Method):
             facts = request.network.lambda_max, request.network.lambda_min, request.network.max_weight, omega
             proven = corrected_step_sizes(TheoryInputs(request.smoothness, request.problem.convexity, *facts))
             return {**proven._asdict(), "momentum": 0.0}
-        smoothness = request.smoothness
-        tau = min(1.0, math.sqrt(request.network.rho * request.problem.convexity / smoothness) / 2)
+        smoothness, convexity = request.smoothness, request.problem.convexity
+        tau = min(1.0, math.sqrt(request.network.rho * convexity / smoothness) / 2)
+        given = request.given if request.practical else {}
+        if "momentum" in given:
+            tau = 1 - given["momentum"]
         longer = {"B": 4.0, "C": 1.0, "D": 4 / 3}[request.gradients.option] if request.practical else 1.0
         noise = request.typical_omega if omega > 0 else 0.0
         eta = longer / (4 * tau * smoothness)
+        if given.get("eta", 1 / convexity) < 1 / convexity:
+            eta = given["eta"] / (1 - given["eta"] * convexity)
         return {
             "theta": 1 / (eta * request.network.lambda_max * (1 + NOISE * noise)),
-            "eta": eta / (1 + eta * request.problem.convexity),
+            "eta": eta / (1 + eta * convexity),
             "alpha": 1 / (1 + 2 * noise),
             "momentum": 1 - tau,
         }
@@ -119,11 +124,9 @@ class Accelerated(Method):
         return (self.quantizer,)
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Raise InputError for biased quantizers, which its theory does not cover, and for momentum of 1 or more."""
+        """Raise InputError for biased quantizers, which its theory does not cover."""
         super().check(problem, network)
         self.check_unbiased(self.quantizer)
-        if self.momentum >= 1:
-            raise InputError(f"momentum is {self.momentum:g}, but it must be below 1")
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> AcceleratedState:
         """Return the first state: any x⁰ and h⁰, a z⁰ that sums to zero, and a⁰ = x⁰."""

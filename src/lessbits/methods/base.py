@@ -5,7 +5,7 @@ A method never sees a communicator. It has three functions, over arrays with one
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -16,8 +16,9 @@ import numpy as np
 from lessbits._internal.pytrees import pytree, short, static, take_rows, traced
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
+from lessbits.methods.choosing import ChosenWith, known_cost
 from lessbits.methods.gradients import Gradients
-from lessbits.methods.request import MethodRequest, StepSize
+from lessbits.methods.request import MethodRequest, StepSize, Suggestion
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
@@ -154,8 +155,11 @@ class Method(ABC):
     # Construction.
 
     @classmethod
-    def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """Return a value for each step size: those of the publication, or larger, practical ones."""
+    def suggest(cls, request: MethodRequest) -> Mapping[str, Suggestion]:
+        """Return a value for each step size: those of the publication, or larger, practical ones.
+
+        A value that takes long to find may be a function without arguments. It is called only if it is needed.
+        """
         raise InputError(f"{cls.name} suggests no step sizes: give {', '.join(cls.step_size_names)}")
 
     @classmethod
@@ -169,9 +173,18 @@ class Method(ABC):
         cls.check_gradients(request.problem, request.gradients)
         for name, size in request.given.items():
             cls.check_step_size(name, size)
-        missing = set(cls.step_size_names) - request.given.keys()
-        sizes = {**(cls.suggest(request) if missing else {}), **request.given}
-        return cls.build(request, {name: sizes[name] for name in cls.step_size_names})
+        known = {**cls.defaults(), **request.given}
+        missing = [name for name in cls.step_size_names if name not in known]
+        suggested = cls.suggest(request) if missing else {}
+        for name in missing:  # one that is given is not computed: it may take long
+            suggestion = suggested[name]
+            known[name] = suggestion() if callable(suggestion) else suggestion
+        return cls.build(request, {name: known[name] for name in cls.step_size_names})
+
+    @classmethod
+    def defaults(cls) -> dict[str, float]:
+        """Return the step sizes whose default does not depend on the problem and the network."""
+        return {size.name: size.default for size in cls.step_sizes if size.default is not None}
 
     @classmethod
     def build(cls, request: MethodRequest, sizes: dict[str, float]) -> Self:
@@ -182,7 +195,22 @@ class Method(ABC):
     @classmethod
     def undecided(cls, request: MethodRequest) -> set[str]:
         """Return the step sizes that were not given and that a trial run should check."""
-        return {size.name for size in cls.step_sizes if not size.derived} - request.given.keys()
+        chosen = {size.name for size in cls.step_sizes if not size.derived and size.default is None}
+        return chosen - request.given.keys()
+
+    def tunable(self) -> tuple[str, ...]:
+        """Return the step sizes that a search changes by default: those above zero that have an effect."""
+        exact = all(compressor.lossless for compressor in self.compressors)
+        return tuple(
+            size.name
+            for size in self.step_sizes
+            if float(getattr(self, size.name)) > 0 and not (exact and size.kind == "memory")
+        )
+
+    @property
+    def chosen_with(self) -> ChosenWith:
+        """What the trial runs cost that chose the step sizes. It is not part of the bits of a run."""
+        return known_cost(self)
 
     # Validation. Each refusal is one sentence.
 
@@ -219,12 +247,17 @@ class Method(ABC):
     @classmethod
     def check_step_size(cls, name: str, size: Any) -> None:
         """Raise InputError if `size` is not a valid value of this step size."""
-        from_zero = cls.step_size(name).from_zero
+        declared = cls.step_size(name)
+        from_zero = declared.from_zero
         if not isinstance(size, Real):
             raise InputError(f"{name} is {size!r}, but it must be a number above 0")
         if not np.isfinite(float(size)) or size < 0 or (size == 0 and not from_zero):
             least = "at least" if from_zero else "above"
             raise InputError(f"{name} is {size:g}, but it must be a finite number {least} 0")
+        if declared.kind == "memory" and float(size) > 1:
+            raise InputError(f"{name} is {size:g}, but above 1 a memory overshoots what is sent: take at most 1")
+        if declared.kind == "momentum" and float(size) >= 1:
+            raise InputError(f"{name} is {size:g}, but it must be below 1")
 
     def check_unbiased(self, compressor: Compressor) -> None:
         """Raise InputError for biased compressors."""

@@ -22,6 +22,7 @@ from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
 from lessbits.methods.common import decayed, spectral_gap, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import Messages, one_for_all
+from lessbits.methods.request import Suggestion
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
@@ -60,14 +61,14 @@ class Choco(Method):
     step_sizes = (
         StepSize("gamma", "γ", "step size of gossip"),
         StepSize("eta", "η", "step size of the gradient", from_zero=True),
-        StepSize("alpha", "α", "scale of a compressed difference"),
-        StepSize("decay", "", "shrinks steps as 1/(1 + decay·k)", from_zero=True, derived=True),
+        StepSize("alpha", "α", "scale of a compressed difference", derived=True, kind="memory"),
+        StepSize("decay", "", "shrinks steps as 1/(1 + decay·k)", from_zero=True, default=0.0),
     )
     compresses = True
     mixes = False  # γ damps any weights
 
     @classmethod
-    def suggest(cls, request: MethodRequest) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, Suggestion]:
         """Return γ of their Theorem 2 (practical: δ, the share that the compressor keeps), and η = 1/L (consensus: 0).
 
         η does not decrease by default. Give `decay`, about ημ/10, to remove the bias.
@@ -77,15 +78,11 @@ class Choco(Method):
             kept = request.quantizer.delta(request.problem.dim)
         elif isinstance(request.quantizer, Quantizer):
             kept = alpha = 1 / (1 + request.quantizer.omega(request.problem.dim))
-        gap, largest = spectral_gap(request.network), request.network.lambda_max
-        if gap <= 0 and not request.practical:
-            raise InputError(
-                f"the theory of choco needs λ_max(W) below 2, but it is {largest:.4g}: take metropolis weights, or "
-                "give gamma"
-            )
-        proven = gap**2 * kept / (16 * gap + gap**2 + 4 * largest**2 + 2 * gap * largest**2 - 8 * gap * kept)
-        eta = 0.0 if request.problem.averages else 1 / request.smoothness
-        return {"gamma": kept if request.practical else proven, "eta": eta, "alpha": alpha, "decay": 0.0}
+        return {
+            "gamma": kept if request.practical else lambda: _proven_gamma(request.network, kept),
+            "eta": 0.0 if request.problem.averages else lambda: 1 / request.smoothness,
+            "alpha": alpha,
+        }
 
     @property
     def exchange(self) -> Messages:
@@ -133,3 +130,14 @@ class Choco(Method):
         """Return the quantizers to try, biased ones too."""
         biased = ["grid:1", "grid:2", "grid:5", f"top-{max(1, dim // 20)}", f"top-{max(1, dim // 5)}"]
         return super().quantizers_to_try(dim) + biased
+
+
+def _proven_gamma(network: Network, kept: float) -> float:
+    """Return γ of their Theorem 2, for a compressor that keeps this share."""
+    gap, largest = spectral_gap(network), network.lambda_max
+    if gap <= 0:
+        raise InputError(
+            f"the theory of choco needs λ_max(W) below 2, but it is {largest:.4g}: take metropolis weights, or give "
+            "gamma"
+        )
+    return gap**2 * kept / (16 * gap + gap**2 + 4 * largest**2 + 2 * gap * largest**2 - 8 * gap * kept)

@@ -48,13 +48,13 @@ class Dgd(Method):
     name = "dgd"
     step_sizes = (
         StepSize("eta", "η", "step size of the gradient"),
-        StepSize("decay", "", "shrinks steps as 1/(1 + decay·k)", from_zero=True, derived=True),
+        StepSize("decay", "", "shrinks steps as 1/(1 + decay·k)", from_zero=True, default=0.0),
     )
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """Return η = 1/L, without decay."""
-        return {"eta": 1 / request.smoothness, "decay": 0.0}
+        return {"eta": 1 / request.smoothness}
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> DgdState:
         """Return the first state, at any x⁰."""

@@ -21,6 +21,7 @@ from lessbits.errors import InputError
 from lessbits.methods.base import Message, Method, MethodRequest, Outbox, Start, StepSize
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.request import Suggestion
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
@@ -57,7 +58,7 @@ class Diana(Method):
     name = "diana"
     step_sizes = (
         StepSize("eta", "η", "step size of the gradient"),
-        StepSize("alpha", "α", "step size of the memory"),
+        StepSize("alpha", "α", "step size of the memory", derived=True, kind="memory"),
     )
     options: ClassVar[tuple[str, ...]] = ("B", "C")
     compresses = True
@@ -65,11 +66,10 @@ class Diana(Method):
     mixes = False  # a server adds, and does not mix
 
     @classmethod
-    def suggest(cls, request: MethodRequest) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, Suggestion]:
         """Return η = 1/(L(1 + 6ω/n)) (practical: 1/(L(1 + ω/n))) and α = 1/(1+ω)."""
-        omega = request.omega
-        noise = (1 if request.practical else 6) * omega / request.problem.nodes
-        return {"eta": 1 / (request.smoothness * (1 + noise)), "alpha": 1 / (1 + omega)}
+        noise = (1 if request.practical else 6) * request.omega / request.problem.nodes
+        return {"eta": lambda: 1 / (request.smoothness * (1 + noise)), "alpha": 1 / (1 + request.omega)}
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:

@@ -51,7 +51,7 @@ class Lead(Method):
     step_sizes = (
         StepSize("gamma", "γ", "step size of gossip"),
         StepSize("eta", "η", "step size of the gradient"),
-        StepSize("alpha", "α", "step size of the memory"),
+        StepSize("alpha", "α", "step size of the memory", kind="memory"),
     )
     compresses = True
     mixes = False  # γ damps any weights
@@ -81,7 +81,8 @@ class Lead(Method):
                 omega = NOISE_MARGIN * request.quantizer.typical_omega(request.problem.dim)
                 inputs = inputs._replace(omega=omega, fading=request.quantizer.fading)
             inputs = inputs._replace(convexity=request.problem.typical_convexity)
-            sizes = practical_step_sizes(request.gradients.option, inputs, "broadcast", corrected=True).sizes
+            option, given = request.gradients.option, request.given
+            sizes = practical_step_sizes(option, inputs, "broadcast", corrected=True, given=given).sizes
         return {"gamma": 2 * sizes.eta * sizes.theta, "eta": sizes.eta, "alpha": sizes.alpha}
 
     @property

@@ -62,7 +62,7 @@ class Msda(DualMethod):
     name = "msda"
     step_sizes = (
         StepSize("theta", "θ", "step size of the dual variable"),
-        StepSize("momentum", "β", "momentum", from_zero=True),
+        StepSize("momentum", "β", "momentum", from_zero=True, kind="momentum"),
     )
 
     @classmethod

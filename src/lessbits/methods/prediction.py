@@ -10,8 +10,10 @@ from lessbits.theory import Prediction, TheoryInputs, practical_step_sizes
 from lessbits.theory.mean_square import NOISE_MARGIN
 
 
-def theory_inputs(request: MethodRequest) -> TheoryInputs:
+def theory_inputs(request: MethodRequest, noise: bool = True) -> TheoryInputs:
     """Return the inputs of the theorems for a request.
+
+    The noise of stochastic gradients is that at the solution, which nodes do not know. Without `noise` it is left out.
 
     With broadcast messages, neighbours share their noise. In the proof's variance bound λ_max/2 then replaces max w_ij.
     With edge messages, half the largest weighted degree replaces it (docs/fewest-bits.md).
@@ -27,7 +29,7 @@ def theory_inputs(request: MethodRequest) -> TheoryInputs:
         max_weight=shared.get(request.messages or "independent", network.max_weight),
         omega=request.omega,
         samples=max(1.0, float(np.max(np.asarray(problem.counts))) / gradients.batch_size),
-        noise=problem.noise(gradients.batch_size) if gradients.option == "C" else 0.0,
+        noise=problem.noise(gradients.batch_size) if noise and gradients.option == "C" else 0.0,
         fading=request.quantizer.fading,
     )
 
@@ -36,7 +38,7 @@ def predict_step_sizes(request: MethodRequest, refine: bool = True) -> Predictio
     """Return practical step sizes and their rate, for the noise of Gaussian vectors plus a margin."""
     option, problem = request.gradients.option, request.problem
     assert isinstance(request.quantizer, Quantizer)
-    inputs = theory_inputs(replace(request, messages="independent"))
+    inputs = theory_inputs(replace(request, messages="independent"), noise=False)
     typical = inputs._replace(omega=NOISE_MARGIN * request.quantizer.typical_omega(problem.dim))
     if option != "A":  # dual gradients need every node's loss to be strongly convex
         typical = typical._replace(convexity=problem.typical_convexity)

@@ -81,7 +81,7 @@ class PrimalDual(Method):
     step_sizes = (
         StepSize("theta", "θ", "step size of the dual variable"),
         StepSize("eta", "η", "step size of the gradient"),
-        StepSize("alpha", "α", "step size of the memory", derived=True),
+        StepSize("alpha", "α", "step size of the memory", derived=True, kind="memory"),
     )
 
     options = OPTIONS
@@ -134,7 +134,7 @@ class PrimalDual(Method):
             return {"alpha": 1 / (1 + request.omega), **given}
         if request.practical:
             return {**predict_step_sizes(request).sizes._asdict(), **given}
-        inputs = theory_inputs(request)
+        inputs = theory_inputs(request, noise=request.target is not None)  # only a target makes η depend on it
         # LEAD's theorem covers full gradients. Option A has no step to correct; C and D use the uncorrected theorems.
         lead = request.corrected and option == "B"
         proven = corrected_step_sizes(inputs) if lead else step_sizes(option, inputs, request.target)
@@ -144,6 +144,10 @@ class PrimalDual(Method):
     def undecided(cls, request: MethodRequest) -> set[str]:
         """Return the step sizes left to choose; option A has no gradient step."""
         return super().undecided(request) - ({"eta"} if request.gradients.option == "A" else set())
+
+    def tunable(self) -> tuple[str, ...]:
+        """Return the step sizes to search; option A has no gradient step."""
+        return tuple(name for name in super().tunable() if (self.option, name) != ("A", "eta"))
 
     @classmethod
     def build(cls, request: MethodRequest, sizes: dict[str, float]) -> "PrimalDual":
@@ -216,9 +220,7 @@ class PrimalDual(Method):
         return state._replace(x=x, z=state.z - self.theta * disagreement, memory=memory)
 
     def suspect(self, problem: Problem) -> str:
-        """Return α above 1, where memories diverge; η above 2/L, where gradient descent diverges; else θ."""
-        if float(self.alpha) > 1:
-            return "alpha"
+        """Return η above 2/L, where gradient descent diverges; else θ."""
         return "eta" if self.option != "A" and self.gradients.too_large(self.eta, problem) else "theta"
 
     def proven_rate(self, problem: Problem, network: Network) -> float | None:
@@ -228,7 +230,7 @@ class PrimalDual(Method):
         gradients = Gradients(self.option, self.batch_size)
         request = MethodRequest(problem, network, self.quantizer, gradients, self.messages)
         try:
-            return rate(self.option, theory_inputs(request))
+            return rate(self.option, theory_inputs(request, noise=False))
         except InputError:  # not strongly convex
             return None
 

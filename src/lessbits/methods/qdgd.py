@@ -18,6 +18,7 @@ from lessbits._internal.randomness import Step, message_draws
 from lessbits.methods.base import Message, Method, MethodRequest, Outbox, Start, StepSize
 from lessbits.methods.common import decayed, start_at
 from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.request import Suggestion
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
@@ -54,17 +55,18 @@ class Qdgd(Method):
     step_sizes = (
         StepSize("epsilon", "ε", "step size of the whole update"),
         StepSize("alpha", "α", "weight of the gradient"),
-        StepSize("decay", "", "shrinks ε and α by the powers of its paper", from_zero=True),
+        StepSize("decay", "", "shrinks ε and α by the powers of its paper", from_zero=True, default=0.01),
     )
     compresses = True
     mixes = False  # ε damps any weights
 
     @classmethod
-    def suggest(cls, request: MethodRequest) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, Suggestion]:
         """Return ε = 1/((1+ω)² λ_max) and α = 1/L, both with decay."""
-        omega = request.omega
-        epsilon = 1 / ((1 + omega) ** 2 * request.network.lambda_max)
-        return {"epsilon": epsilon, "alpha": 1 / request.smoothness, "decay": 0.01}
+        return {
+            "epsilon": lambda: 1 / ((1 + request.omega) ** 2 * request.network.lambda_max),
+            "alpha": lambda: 1 / request.smoothness,
+        }
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:

@@ -1,6 +1,6 @@
 """How a method is requested: its step sizes, and a request that holds all choices."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from lessbits.methods.base import Method
 
 
+Suggestion = float | Callable[[], float]  # a function is called only if nobody gave the step size
+
+
 @dataclass(frozen=True)
 class StepSize:
     """A step size of a method.
@@ -27,6 +30,9 @@ class StepSize:
         from_zero: Whether it may be zero.
         derived: Whether it follows from the other step sizes and the quantizer. If only derived step sizes are left to
             choose, no trial run is needed.
+        default: The value to use if none is given, whatever the problem and the network; None if it depends on them.
+        kind: "step" for any size, "memory" for the step size of a memory, which is at most 1 and has no effect if
+            messages are exact, or "momentum", which is below 1.
     """
 
     name: str
@@ -34,6 +40,8 @@ class StepSize:
     help: str
     from_zero: bool = False
     derived: bool = False
+    default: float | None = None
+    kind: str = "step"
 
 
 @dataclass(frozen=True)
@@ -109,3 +117,19 @@ def resolve_choices(
     quantizer_name = kind.default_quantizer if kind.compresses else "exact"
     default_option = "B" if "B" in kind.options else kind.options[0]
     return Choices(option or default_option, messages or default_messages, quantizer or quantizer_name)
+
+
+def step_size_origins(step_sizes: Sequence[StepSize], given: Collection[str], practical: bool) -> dict[str, str]:
+    """Return where each step size comes from: "given", "default", "derived", "practical" or "theory".
+
+    >>> sizes = StepSize("eta", "η", ""), StepSize("alpha", "α", "", derived=True)
+    >>> step_size_origins(sizes, ["eta"], practical=True)
+    {'eta': 'given', 'alpha': 'derived'}
+    """
+    chosen = "practical" if practical else "theory"
+    left = any(size.name not in given for size in step_sizes if not size.derived and size.default is None)
+    origins = {}
+    for size in step_sizes:
+        otherwise = "derived" if size.derived and not left else chosen
+        origins[size.name] = "given" if size.name in given else "default" if size.default is not None else otherwise
+    return origins

@@ -49,10 +49,8 @@ class DualMethod(Method):
             raise InputError(f"{cls.name} takes dual gradients, option A, alone: leave option out")
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Raise InputError unless losses are strongly convex and momentum is below 1."""
+        """Raise InputError unless losses are strongly convex."""
         super().check(problem, network)
-        if self.momentum >= 1:
-            raise InputError(f"momentum is {self.momentum:g}, but it must be below 1")
         if problem.convexity <= 0:
             raise InputError(f"{self.name} needs strongly convex losses, but μ = 0 here: add regularization above 0")
 
@@ -78,7 +76,7 @@ class Ssda(DualMethod):
     name = "ssda"
     step_sizes = (
         StepSize("theta", "θ", "step size of the dual variable"),
-        StepSize("momentum", "β", "momentum", from_zero=True),
+        StepSize("momentum", "β", "momentum", from_zero=True, kind="momentum"),
     )
 
     @classmethod

@@ -9,7 +9,7 @@ variance reduction" (2019), in its loopless SVRG variant. There all workers shar
 
 from lessbits._internal.pytrees import pytree
 from lessbits.methods.diana import Diana
-from lessbits.methods.request import MethodRequest
+from lessbits.methods.request import MethodRequest, Suggestion
 
 
 @pytree
@@ -27,9 +27,8 @@ class VrDiana(Diana):
     options = ("D",)
 
     @classmethod
-    def suggest(cls, request: MethodRequest) -> dict[str, float]:
+    def suggest(cls, request: MethodRequest) -> dict[str, Suggestion]:
         """Return η = 1/(L(1 + 36(1+ω)/n)) (practical: 1/(L(3 + ω/n))) and α = 1/(1+ω)."""
-        omega = request.omega
-        nodes = request.problem.nodes
+        omega, nodes = request.omega, request.problem.nodes
         divisor = 3 + omega / nodes if request.practical else 1 + 36 * (1 + omega) / nodes
-        return {"eta": 1 / (request.smoothness * divisor), "alpha": 1 / (1 + omega)}
+        return {"eta": lambda: 1 / (request.smoothness * divisor), "alpha": 1 / (1 + omega)}

@@ -122,20 +122,21 @@ class Problem(ABC):
 
     @cached_property
     def typical_convexity(self) -> float:
-        """The μ that practical step sizes use: of the local losses or, if one is flat, of their mean at x*.
+        """The μ that practical step sizes use: of the local losses or, if one is flat, of their mean at the origin.
 
         With a penalty per coordinate the loss of a node with few samples is nearly flat: then the mean is used too.
+        The origin is a point that all nodes know; they do not know the solution.
         """
-        return self.mean_curvature(self.solution, SINGLE_PROCESS) if self.nearly_flat else self.convexity
+        return self.mean_curvature(np.zeros(self.dim), SINGLE_PROCESS) if self.nearly_flat else self.convexity
 
     @property
     def nearly_flat(self) -> bool:
         """Whether a local loss may be flat in a direction where the mean loss is not."""
         return self.convexity <= 0
 
-    def mean_curvature(self, solution: np.ndarray, team: Team) -> float:
-        """Smallest eigenvalue of the mean of all Hessians at the solution; zero if it is not known."""
-        return smallest_curvature(self, solution, team)
+    def mean_curvature(self, point: np.ndarray, team: Team) -> float:
+        """Smallest eigenvalue of the mean of all Hessians at a point; zero if it is not known."""
+        return smallest_curvature(self, point, team)
 
     @property
     def solution(self) -> np.ndarray:

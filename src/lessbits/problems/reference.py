@@ -122,13 +122,13 @@ def minimise(problem: Problem, team: Team = SINGLE_PROCESS) -> np.ndarray:
     return x
 
 
-def smallest_curvature(problem: Problem, solution: np.ndarray, team: Team = SINGLE_PROCESS) -> float:
-    """Return the smallest eigenvalue of the Hessian of (1/n) Σ f_i at the solution; zero if it is too large to form."""
+def smallest_curvature(problem: Problem, point: np.ndarray, team: Team = SINGLE_PROCESS) -> float:
+    """Return the smallest eigenvalue of the Hessian of (1/n) Σ f_i at a point; zero if it is too large to form."""
     if problem.dim > LARGEST_DENSE:
         return 0.0
     with in_double(problem) as wide:
         mean = MeanLoss(wide, team)
-        return max(0.0, mean.agreed(np.linalg.eigvalsh(mean.hessian(solution))[0]))
+        return max(0.0, mean.agreed(np.linalg.eigvalsh(mean.hessian(point))[0]))
 
 
 def _by_newton(mean: MeanLoss, least: float) -> np.ndarray:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lessbits._internal.wording import human
-from lessbits.report.text import number_table, step_sizes_in_words
+from lessbits.report.text import number_table, step_sizes_in_words, with_range
 
 MAX_RANKED = 8  # rows of a ranking
 
@@ -91,7 +91,8 @@ def fewest_report(found: dict[str, Any]) -> None:
     console.print(f"{settings['problem']}, {settings['network']} of {settings['nodes']} nodes, d = {settings['dim']}")
     reached = [row for row in found["candidates"] if math.isfinite(row["wire_bits_per_link"])]
     table = number_table(
-        f"Best of {len(found['candidates'])}", "", "method", "step sizes", "exchanges", "bits per link"
+        f"Best of {len(found['candidates'])}{' so far' if found['interrupted'] else ''}",
+        *("", "method", "step sizes", "exchanges", "bits per link"),
     )
     best_of_method = {row["method"]: number for number, row in reversed(list(enumerate(reached, start=1)))}
     last_shown = 0
@@ -100,9 +101,9 @@ def fewest_report(found: dict[str, Any]) -> None:
             if number > last_shown + 1:
                 table.add_row("…")
             last_shown = number
-            bits = human(row["wire_bits_per_link"])
             words = choice_in_words(row), step_sizes_in_words(row)
-            table.add_row(str(number), *words, f"{row['iterations']:,.0f}", bits)
+            spent = with_range(row, "iterations", "{:,.0f}".format), with_range(row, "wire_bits_per_link", human)
+            table.add_row(str(number), *words, *spent)
     console.print(table)
     if reached:
         console.print(f"Take\n  {found['command']}", soft_wrap=True)

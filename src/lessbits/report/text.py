@@ -1,7 +1,7 @@
 """Results as text and tables for the terminal."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich import box
@@ -81,6 +81,11 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
     }
     if prepared >= 0.1:
         facts["time"] += f"; before that {prepared:.3g} s for the problem, its solution and step sizes"
+    if (chosen := trace.provenance.get("chosen_with") or {}).get("trials"):
+        facts["choosing"] = (
+            f"step sizes took {counted(chosen['trials'], 'trial run')}, {chosen['iterations']} iterations, "
+            f"{human(chosen['bits_per_link'])} per link, not counted above"
+        )
     if settings["engine"] == "mpi":
         facts["engine"] = f"MPI, {counted(ranks or 1, 'rank')}"
     if "compute_seconds" in last:
@@ -169,8 +174,12 @@ def tuning_report(found: dict[str, Any]) -> None:
         f"{method_in_words(settings)}, {settings['problem']}, {settings['network']} of {settings['nodes']} nodes"
     )
     letters = [LETTERS.get(name, name) for name in names]
+    console.print(_fixed_in_words(found["fixed"]), soft_wrap=True)
+    so_far = " so far" if found["interrupted"] else ""
+    several = f", mean of {found['seeds']} seeds (smallest to largest)" if found["seeds"] > 1 else ""
     table = number_table(
-        f"Best of {len(rows)}", "", *letters, "ended", "iterations", settings["goal"], "nominal bits", "epochs"
+        f"Best of {len(rows)}{so_far}{several}",
+        *("", *letters, "ended", "iterations", settings["goal"], "nominal bits", "epochs"),
     )
     # Candidates that were stopped early or diverged have no result worth a row: they are only counted.
     ranked = [row for row in rows if row["ended"] in ("reached", "ended")][:MAX_RANKED] or rows[:1]
@@ -179,9 +188,9 @@ def tuning_report(found: dict[str, Any]) -> None:
             str(number),
             *(f"{row[name]:.4g}" for name in names),
             row["ended"],
-            f"{row['iterations']:,.0f}",
-            f"{row['value']:.3e}",
-            human(row["bits_per_link"]),
+            with_range(row, "iterations", "{:,.0f}".format),
+            with_range(row, "value", "{:.3g}".format if found["seeds"] > 1 else "{:.3e}".format),
+            with_range(row, "bits_per_link", human),
             f"{row['epochs']:.4g}",
         )
     console.print(table)
@@ -198,6 +207,25 @@ def tuning_report(found: dict[str, Any]) -> None:
     flags = " ".join(f"--{name} {found['best'][name]:.6g}" for name in names)
     saved = f", or run {escape(found['saved'])}/best.toml." if "saved" in found else "."
     console.print(f"Take {flags}{saved}", soft_wrap=True)
+
+
+def with_range(row: Mapping[str, Any], name: str, show: Callable[[float], str]) -> str:
+    """Return a mean over seeds with the smallest and largest value, if there are several seeds.
+
+    >>> with_range({"iterations": 20.0, "iterations_min": 18, "iterations_max": 23}, "iterations", "{:.0f}".format)
+    '20 (18 to 23)'
+    """
+    if f"{name}_min" not in row:
+        return show(row[name])
+    return f"{show(row[name])} ({show(row[f'{name}_min'])} to {show(row[f'{name}_max'])})"
+
+
+def _fixed_in_words(fixed: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the step sizes that were held fixed, and where each came from."""
+    if not fixed:
+        return "No step size was held fixed."
+    words = [f"{LETTERS[name]} = {entry['value']:.4g} ({entry['from']})" for name, entry in fixed.items()]
+    return f"Held fixed: {', '.join(words)}."
 
 
 def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) -> None:

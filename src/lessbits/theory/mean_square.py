@@ -104,8 +104,8 @@ def practical_step_sizes(
 ) -> Prediction:
     """Return the step sizes with the smallest mean square rate, by a coarse grid and then a Nelder-Mead search.
 
-    `option`, `inputs`, `messages` and `corrected` are as in `mean_square_rate`. Step sizes in `given` stay fixed.
-    Without `refine`, the result is the best of the coarse grid.
+    `option`, `inputs`, `messages` and `corrected` are as in `mean_square_rate`. Step sizes in `given` stay fixed;
+    LEAD's `gamma` fixes θ = γ/(2η). Without `refine`, the result is the best of the coarse grid.
     """
     from scipy.optimize import minimize
 
@@ -115,7 +115,8 @@ def practical_step_sizes(
         raise InputError(
             "option A needs strongly convex losses, but μ = 0: add regularization above 0, or take option B"
         )
-    modes, given = _Modes.of(inputs), given or {}
+    modes, given = _Modes.of(inputs), dict(given or {})
+    gamma = given.pop("gamma", None)
     noisy = inputs.omega > 0 or inputs.fading > 0
 
     def sizes_at(point: np.ndarray) -> StepSizes:
@@ -124,7 +125,8 @@ def practical_step_sizes(
         eta = given.get("eta", eta)
         unit = inputs.convexity if option == "A" else 1 / eta
         alpha = 1 / (1 + math.exp(-point[2])) if noisy else 1.0
-        return StepSizes(math.exp(point[1]) * unit / inputs.lambda_max, eta, alpha)._replace(**given)
+        theta = math.exp(point[1]) * unit / inputs.lambda_max if gamma is None else gamma / (2 * eta)
+        return StepSizes(theta, eta, alpha)._replace(**given)
 
     def cost(point: np.ndarray, tolerance: float = TOLERANCE) -> float:
         if inputs.fading:

@@ -23,10 +23,11 @@ from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Fading, Quantizer, make_quantizer
 from lessbits.quantizers.choices import dithers
+from lessbits.tuning.stability import try_step_sizes
 from lessbits.tuning.stepsizes import make_method
 
 PACES = (0.9, 0.75, 0.6)  # of fading: shares of the log of the factor by which the error shrinks with exact messages
-FIRST_SPACING = 1.4  # of fading, in units of the distance to the solution
+FIRST_SPACING = 1.4  # of fading, in units of how far iterates move in a short run with exact messages
 ROWS = 16  # Gaussian vectors that message lengths are averaged over
 
 
@@ -129,15 +130,20 @@ def _variants(kept: Constraints) -> list[tuple[str, bool]]:
 
 def fading_choices(method: str, problem: Problem, network: Network, kept: Constraints) -> list[Choice]:
     """Return choices with `fading` quantizers whose spacing shrinks a little slower than the error with exact ones."""
-    distance = float(np.sqrt(np.mean((np.asarray(problem.start()) - problem.solution) ** 2)))
-    if not distance > 0:
-        return []
-    found = []
+    found: list[Choice] = []
+    distance = _moved_distance(method, problem, network, kept)
     for variant in _variants(kept):
         choice = Choice(method, "exact", *variant, kept.option, kept.batch_size)
         exact = predict_step_sizes(choice.request(problem, network))
-        for pace in PACES if exact.rate < 1 else ():
+        for pace in PACES if exact.rate < 1 and distance > 0 else ():
             factor = max(exact.rate ** (pace / 2), 0.5)
             if factor < 0.99999:
                 found.append(choice._replace(quantizer=f"fading:{FIRST_SPACING * distance:.2g}:{factor:.5g}"))
     return found
+
+
+def _moved_distance(method: str, problem: Problem, network: Network, kept: Constraints) -> float:
+    """Return how far iterates move in a short run with exact messages: the root mean square of a coordinate."""
+    exact = Choice(method, "exact", option=kept.option, batch_size=kept.batch_size).make(problem, network)
+    moved = try_step_sizes(problem, network, exact).x - np.asarray(problem.start())
+    return float(np.sqrt(np.mean(moved**2)))

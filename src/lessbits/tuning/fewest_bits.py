@@ -8,14 +8,13 @@ Practical step sizes use only the smoothness of the worst node, so they may be f
 There the search of step sizes starts with a wider range, and includes `accelerated`.
 """
 
-import math
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from lessbits._internal.hashing import fingerprint
 from lessbits.engines.simulate.sweep import Budget, Outcome, SweepOptions, sweep
 from lessbits.errors import InputError
 from lessbits.methods.base import Method
@@ -23,51 +22,17 @@ from lessbits.methods.common import ill_conditioned
 from lessbits.methods.registry import all_methods, find_method
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.tuning import lattice
+from lessbits.tuning.attempts import Attempt, moved, neighbours, with_levels
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, fading_choices, predictable_choices
+from lessbits.tuning.records import Records, stored_in
+from lessbits.tuning.runs import as_if_limited
 
 RUN = 3  # choices of primal-dual of each kind (scaled or fading) that are run after the first stage
 REFINED = 2  # choices of other methods that are refined after the second stage
 AROUND = (-2, -1, 0, 1, 2)  # offsets from a step size, in tenths of a decade
 FAR = (-10, -5, 0, 5, 10)  # likewise, where practical step sizes may be far off
-LOST = 1.5  # a run has lost after this many times the iterations of another
 PASSES = 4  # at most, over all step sizes, while they improve
 MOST_ITERATIONS = 10_000
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """The outcomes of a choice with given step sizes, one per seed."""
-
-    choice: Choice
-    sizes: dict[str, float]
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def reached(self) -> bool:
-        """Whether every run reached the target. There are no runs if no step sizes are stable."""
-        return bool(self.outcomes) and all(outcome.reached for outcome in self.outcomes)
-
-    @property
-    def bits(self) -> float:
-        """Encoded bits per link, mean over the seeds; infinite if a run did not reach the target."""
-        return float(np.mean([outcome.wire_bits_per_link for outcome in self.outcomes])) if self.reached else math.inf
-
-    @property
-    def enough(self) -> int | None:
-        """Iterations after which a run with the same messages has lost to this one, or None if unknown."""
-        return math.ceil(LOST * max(outcome.iterations for outcome in self.outcomes)) if self.reached else None
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Sort key: the bits, then the final value of runs that did not reach the target."""
-        values = [outcome.value if not outcome.diverged else math.inf for outcome in self.outcomes]
-        return self.bits, float(np.mean(values)) if values else math.inf
-
-    def row(self) -> dict[str, Any]:
-        """Return the attempt as a row of a table."""
-        iterations = float(np.mean([outcome.iterations for outcome in self.outcomes])) if self.outcomes else math.inf
-        return {**self.choice._asdict(), **self.sizes, "iterations": iterations, "wire_bits_per_link": self.bits}
 
 
 @dataclass
@@ -84,6 +49,7 @@ class FewestBits:
         progress: Callback that takes lines about what is being run.
         option: The gradients: "A", "B", "C" or "D".
         batch_size: Samples of a stochastic gradient.
+        out: Folder where every outcome is stored. A later search for the same target reuses them.
         refused: Errors of the choices that could not be run.
         tried: All attempts so far, by choice and step sizes.
     """
@@ -97,6 +63,7 @@ class FewestBits:
     progress: Callable[[str], None] | None = None
     option: str = "B"
     batch_size: int = 1
+    out: Path | None = None
     refused: list[InputError] = field(default_factory=list)
     tried: dict[tuple[Any, ...], Attempt] = field(default_factory=dict)
 
@@ -109,6 +76,8 @@ class FewestBits:
         """
         kept = (kept or Constraints())._replace(option=self.option, batch_size=self.batch_size)
         kinds = [find_method(name) for name in methods] if methods else self._candidates(kept)
+        if self.out is not None:
+            self._say(stored_in(self.out))
         for kind in kinds:
             try:
                 if kind.predictable:
@@ -121,6 +90,10 @@ class FewestBits:
                 self.refused.append(error)
         if not self.tried:
             raise self.refused[0]
+        return self.ranked()
+
+    def ranked(self) -> list[Attempt]:
+        """Return all attempts so far, best first."""
         return sorted(self.tried.values(), key=lambda each: each.rank)
 
     def _candidates(self, kept: Constraints) -> list[type[Method]]:
@@ -138,7 +111,7 @@ class FewestBits:
             promising = [each.choice for each in estimate_bits(self.problem, self.network, 1e6, choices)[:RUN]]
             self._say(f"{kind.name}: {len(promising)} runs with practical step sizes")
             best = min((self.run(choice) for choice in promising), key=lambda each: each.rank)
-            near = [] if kept.quantizer else _neighbours(best.choice)
+            near = [] if kept.quantizer else neighbours(best.choice)
             self._say(f"{kind.name}: {len(near)} runs with a coarser or finer quantizer")
             best = min([best, *(self.run(choice) for choice in near)], key=lambda each: each.rank)
             self.refine(best, kind.step_size_names, FAR if ill_conditioned(self.problem) else ())
@@ -149,7 +122,7 @@ class FewestBits:
         self._say(f"{kind.name}: {len(names)} runs")
         best = min((self.run(self._choice(kind.name, name)) for name in names), key=lambda each: each.rank)
         if quantizer is None:
-            near = _with_levels(best.choice.quantizer, (0.5, 0.63, 0.8, 1.25, 1.6, 2))
+            near = with_levels(best.choice.quantizer, (0.5, 0.63, 0.8, 1.25, 1.6, 2))
             self._say(f"{kind.name}: {len(near)} runs with a coarser or finer quantizer")
             others = [self.run(self._choice(kind.name, name)) for name in near]
             best = min([best, *others], key=lambda each: each.rank)
@@ -163,7 +136,7 @@ class FewestBits:
         best = sorted(runs, key=lambda each: each.rank)
         better = [self.refine(each, tuple(each.sizes), FAR) for each in best[: 2 * REFINED]]
         for each in sorted(better, key=lambda each: each.rank)[:REFINED]:
-            near = [self.adopt(choice, each.sizes) for choice in _neighbours(each.choice)] if quantizer is None else []
+            near = [self.adopt(choice, each.sizes) for choice in neighbours(each.choice)] if quantizer is None else []
             self.refine(min([each, *near], key=lambda each: each.rank), tuple(each.sizes))
 
     def _choice(self, method: str, quantizer: str) -> Choice:
@@ -203,65 +176,47 @@ class FewestBits:
 
     def _around(self, best: Attempt, name: str, offsets: Sequence[int]) -> list[Attempt]:
         self._say(f"{best.choice.method} with {best.choice.quantizer}: {len(offsets)} values of {name}")
-        grid = [_moved(best.sizes, name, offset) for offset in offsets]
         method = best.choice.make(self.problem, self.network, **best.sizes)
+        grid = [moved(method, best.sizes, name, offset) for offset in offsets]
         return self._sweep(best.choice, method, grid, best.enough)
 
     def _sweep(
         self, choice: Choice, method: Method, grid: list[dict[str, float]], enough: int | None = None
     ) -> list[Attempt]:
         """Return the attempts of a grid. Those not known yet are run, for up to `enough` iterations."""
-        budget = Budget(min(self.iterations, enough or self.iterations), until=self.until, goal=self.goal)
         keys = [(choice, *sorted(sizes.items())) for sizes in grid]
-        missing = [sizes for key, sizes in zip(keys, grid, strict=True) if key not in self.tried]
-        outcomes = [
-            sweep(self.problem, self.network, method, missing, budget, SweepOptions(seed, 1, encoded=True))
-            if missing
-            else []
-            for seed in self.seeds
-        ]
-        for sizes, *by_seed in zip(missing, *outcomes, strict=True):
-            self.tried[choice, *sorted(sizes.items())] = Attempt(choice, sizes, tuple(by_seed))
+        missing = {key: sizes for key, sizes in zip(keys, grid, strict=True) if key not in self.tried}
+        if missing:
+            limit = min(self.iterations, enough or self.iterations)
+            by_seed = [self._outcomes(method, list(missing.values()), limit, seed) for seed in self.seeds]
+            for key, sizes, *outcomes in zip(missing, missing.values(), *by_seed, strict=True):
+                self.tried[key] = Attempt(choice, sizes, tuple(outcomes))
         return [self.tried[key] for key in keys]
+
+    def _outcomes(self, method: Method, grid: list[dict[str, float]], limit: int, seed: int) -> list[Outcome]:
+        """Return the outcomes of a grid. Those not in the folder are run, and stored there as soon as they end."""
+        shared = replace(method, **dict.fromkeys(method.step_size_names, 1.0))  # type: ignore[type-var]
+        mark = fingerprint(self._mark, shared, self.iterations, self.until, self.goal)
+        records = Records(self.out, mark)
+        missing = [sizes for sizes in grid if records.get(sizes, seed, limit) is None]
+
+        def store(outcome: Outcome) -> None:
+            # One that was stopped early does not answer for a longer run.
+            cut = limit < self.iterations and not (outcome.reached or outcome.diverged)
+            records.add(replace(outcome, cut=cut))
+
+        if missing:
+            options = SweepOptions(seed, 1, finished=store, encoded=True)
+            budget = Budget(limit, until=self.until, goal=self.goal)
+            sweep(self.problem, self.network, method, missing, budget, options)
+        known = [records.known[records.key(sizes, seed)] for sizes in grid]
+        return [outcome if outcome.iterations <= limit else as_if_limited(outcome, limit) for outcome in known]
+
+    @cached_property
+    def _mark(self) -> str:
+        """The fingerprint of the problem and the network, which all outcomes share."""
+        return fingerprint(self.problem, self.network)
 
     def _say(self, text: str) -> None:
         if self.progress is not None:
             self.progress(text)
-
-
-def _moved(sizes: dict[str, float], name: str, tenths: int) -> dict[str, float]:
-    """Return step sizes with one shifted by tenths of a decade.
-
-    θ moves opposite to η, as the stability of the dual step depends on their product.
-    """
-    moved = {**sizes, name: _shift(name, sizes[name], tenths)}
-    if name == "eta" and "theta" in sizes:
-        moved["theta"] = _shift("theta", sizes["theta"], -tenths)
-    return moved
-
-
-def _shift(name: str, size: float, tenths: int) -> float:
-    """Return a step size shifted by tenths of a decade; for momentum β, 1 - β is shifted."""
-    if name == "momentum":
-        return max(0.0, 1 - _shift("", 1 - size, tenths))
-    return lattice(round(10 * math.log10(size)) + tenths, 10)
-
-
-def _neighbours(choice: Choice) -> list[Choice]:
-    """Return the same choice with slightly more and slightly fewer levels or coordinates."""
-    if choice.quantizer.startswith("fading:"):
-        first, factor = map(float, choice.quantizer.split(":")[1:])
-        pairs = [(first * 1.4, factor), (first / 1.4, factor), (first, factor**1.15), (first, factor ** (1 / 1.15))]
-        return [choice._replace(quantizer=f"fading:{one:.3g}:{min(other, 0.99999):.5g}") for one, other in pairs]
-    return [choice._replace(quantizer=name) for name in _with_levels(choice.quantizer, (0.8, 1.25))]
-
-
-def _with_levels(quantizer: str, factors: Sequence[float]) -> list[str]:
-    """Return quantizers whose levels or coordinates are multiplied by each factor; none if the name has no number.
-
-    >>> _with_levels("dither:10", (0.8, 1.25)), _with_levels("ternary", (2,))
-    (['dither:8', 'dither:12'], [])
-    """
-    kind, number = re.fullmatch(r"(.*?)(\d*)", quantizer).groups()  # type: ignore[union-attr]
-    levels = dict.fromkeys(max(1, round(int(number) * factor)) for factor in factors) if number else ()
-    return [f"{kind}{level}" for level in levels]

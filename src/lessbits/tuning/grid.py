@@ -6,39 +6,69 @@ import numpy as np
 
 from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method
+from lessbits.methods.request import StepSize
 
 GROWTH = 3  # values added each time a grid grows beyond an edge
-AROUND = 4  # values on each side of the method's own step size if no grid is given
+AROUND = 4  # values on each side of the method's own step size if no values are given
 
 GridSpec = Mapping[str, Sequence[float] | None]
 
 
 def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list[float]]:
     """Return the values of each axis of the grid, in increasing order."""
-    if per_decade < 1:
-        raise InputError(f"per_decade is {per_decade}, but a grid has at least one value a decade")
     axes = {}
     for name, values in grid.items():
-        check_name("step size", name, method.step_size_names)
+        declared = method.step_size(name)
         if values is None:
-            own = float(getattr(method, name))
-            if not own > 0:
-                raise InputError(
-                    f"{name} is {own:g}, so no grid can be laid around it: give values, as in {name}=0.001,0.01"
-                )
-            middle = round(np.log10(own) * per_decade)
-            values = [lattice(middle + offset, per_decade) for offset in range(-AROUND, AROUND + 1)]
+            middle = number_of(method, name, per_decade)
+            around = [value_of(declared, middle + offset, per_decade) for offset in range(-AROUND, AROUND + 1)]
+            values = [value for value in around if is_possible(declared, value)]
         if not len(values) or not all(np.isfinite(value) and value >= 0 for value in values):
             raise InputError(f"the grid of {name} has no values, or some that are no numbers from 0 on")
-        if 0 in values and not method.step_size(name).from_zero:
+        if 0 in values and not declared.from_zero:
             raise InputError(f"the grid of {name} has 0, but it must be above 0")
         axes[name] = sorted({float(value) for value in values})
     return axes
 
 
+def check_grid(method: Method, grid: GridSpec, per_decade: int) -> None:
+    """Raise an `InputError` for step sizes that the method does not have, and for grids that cannot be laid."""
+    if per_decade < 1:
+        raise InputError(f"per_decade is {per_decade}, but a grid has at least one value a decade")
+    if not grid:
+        raise InputError(f"{method.name} has no step size above 0 to search: name one, with values")
+    for name, values in grid.items():
+        check_name("step size", name, method.step_size_names)
+        own = float(getattr(method, name))
+        if values is None and not own > 0:
+            raise InputError(
+                f"{name} is {own:g}, so no grid can be laid around it: give values, as in {name}=0.001,0.01"
+            )
+
+
 def lattice(number: int, per_decade: int) -> float:
     """Return 10^(number/per_decade), rounded so that it does not depend on where a grid starts."""
     return float(f"{10 ** (number / per_decade):.6g}")
+
+
+def number_of(method: Method, name: str, per_decade: int) -> int:
+    """Return the number of the lattice value next to the method's own step size."""
+    own = float(getattr(method, name))
+    size = 1 - own if method.step_size(name).kind == "momentum" else own
+    return round(np.log10(size) * per_decade)
+
+
+def value_of(declared: StepSize, number: int, per_decade: int) -> float:
+    """Return a value of the lattice. For momentum β, it is 1 - β that lies on the lattice."""
+    size = lattice(number, per_decade)
+    return round(1 - size, 12) if declared.kind == "momentum" else size
+
+
+def is_possible(declared: StepSize, value: float) -> bool:
+    """Return whether a step size may have this value."""
+    if declared.kind == "momentum":
+        return 0 <= value < 1
+    return value <= 1 if declared.kind == "memory" else value > 0
 
 
 def extended(values: list[float], side: int) -> list[float]:

@@ -68,3 +68,8 @@ class Records:
                 with self.path.open("a", encoding="utf-8") as stream:
                     stream.write(("" if self.whole else "\n") + json.dumps(plain(entry), allow_nan=False) + "\n")
                 self.whole = True
+
+
+def stored_in(out: Path) -> str:
+    """Return a line that says where outcomes are stored."""
+    return f"every outcome is stored in {out}; the same search goes on from there"

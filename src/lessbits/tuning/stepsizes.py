@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import Any, cast
 
-from lessbits.engines.options import RunOptions
-from lessbits.engines.run import run_where_held
 from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method
+from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.methods.registry import find_method
@@ -14,8 +13,8 @@ from lessbits.methods.request import MethodRequest, resolve_choices
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, make_quantizer
+from lessbits.tuning.stability import try_step_sizes
 
-TRIAL_ITERATIONS = 1000
 MOST_TRIALS = 12
 STEP_SIZE_RULES = ("theory", "practical")
 
@@ -39,7 +38,8 @@ def make_method(
         network: The links between nodes, with their weights.
         quantizer: Compresses messages: a name such as "dit-4", or a quantizer. By default the method's own.
         stepsizes: How step sizes that are not given are chosen. "theory" uses those of the publication, which are
-            proven and small; "practical" uses larger ones, which are tested in a short run first.
+            proven and small; "practical" uses larger ones, which are tested in short runs first. The method's
+            `chosen_with` tells what these cost.
         target: A squared error to reach, for step sizes that depend on it (option C of Algorithm 1).
         seed: Seed of the short run.
         **choices: `option` (the gradients: "A" dual, "B" full, "C" stochastic, "D" variance-reduced), `batch_size` (for
@@ -107,20 +107,17 @@ def configure_method(kind: type[Method], request: MethodRequest, seed: int = 0) 
 
 
 def _halve_until_stable(kind: type[Method], request: MethodRequest, method: Method, seed: int) -> Method:
-    """Test the step sizes in short runs, and halve those not given until the error does not grow."""
-    problem = request.problem
+    """Test the step sizes in trial runs, and halve those not given until a run is stable."""
+    free, spent = kind.undecided(request), ChosenWith()
     for _ in range(MOST_TRIALS):
-        sizes = {name: float(getattr(method, name)) for name in kind.step_size_names}
-        # Stochastic options need a pass over the data to show whether they are stable.
-        iterations = int(min(TRIAL_ITERATIONS / method.passes(problem), 10 * TRIAL_ITERATIONS))
-        options = RunOptions(iterations=iterations, seed=seed, record_every=max(10, iterations // 100))
-        trial = run_where_held(problem, request.network, method, options)
-        error = trial["error"]
-        half = len(error) // 2
-        if not trial.diverged and error[half:].max() <= 2 * error[:half].max():
+        trial = try_step_sizes(request.problem, request.network, method, seed)
+        spent = spent.plus(trial.cost)
+        if trial.stable:
+            remember_cost(method, spent)
             return method
-        halved = {name: sizes[name] / 2 for name in {kind.step_size_names[0], method.suspect(problem)}}
-        sizes = {**sizes, **halved, **request.given}
-        method = replace(method, **sizes)  # type: ignore[type-var]
+        sizes = {name: float(getattr(method, name)) for name in kind.step_size_names}
+        likely = {kind.step_size_names[0], method.suspect(request.problem)}
+        halved = {name: sizes[name] / 2 for name in likely & free or free}
+        method = replace(method, **halved)  # type: ignore[type-var]
     tried = " and ".join(f"{name} = {sizes[name]:g}" for name in kind.step_size_names if sizes[name])
     raise InputError(f"no stable step sizes were found down to {tried}: give smaller ones, or take theory's")

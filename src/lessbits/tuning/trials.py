@@ -11,8 +11,8 @@ from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.tuning.estimates import Choice, Constraints, Estimate, estimate_bits, predictable_choices
 
-TRIAL_ROUNDS = 40  # for methods whose rounds take several iterations
-TRIAL_ITERATIONS = 2000  # for the others
+ESTIMATE_ROUNDS = 40  # of a run whose rate is extrapolated, for methods whose rounds take several iterations
+ESTIMATE_ITERATIONS = 2000  # the same, for the others
 MOST_WORK = 1e9  # numbers that a trial may send
 REDUCTION = 1e-6  # of the goal if no target is given
 
@@ -78,7 +78,7 @@ class _Trial:
             possible = int(MOST_WORK / (length * self.network.links * self.problem.dim))
             if possible < 2:
                 return otherwise
-            most = length * min(possible, TRIAL_ROUNDS if length > 1 else TRIAL_ITERATIONS)
+            most = length * min(possible, ESTIMATE_ROUNDS if length > 1 else ESTIMATE_ITERATIONS)
             trace = simulate(
                 self.problem,
                 self.network,

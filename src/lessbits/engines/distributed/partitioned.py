@@ -78,7 +78,7 @@ class PartitionedProblem(Problem):
         """The typical convexity of the whole problem."""
         # Decided by the smallest μ of all ranks, so that all ranks take the same branch.
         flat = self.convexity <= 0 or self.here.nearly_flat
-        return self.here.mean_curvature(self.solution, self.transport) if flat else self.convexity
+        return self.here.mean_curvature(np.zeros(self.dim), self.transport) if flat else self.convexity
 
     @shared_property
     def _single(self) -> float:

@@ -1,0 +1,104 @@
+"""The result of a search for step sizes: candidates with their outcomes, from best to worst."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lessbits.engines.simulate.sweep import Budget, Outcome
+from lessbits.methods.base import Method
+
+SPREAD = ("iterations", "value", "bits_per_link", "wire_bits_per_link")  # columns whose range over seeds is shown
+
+
+def spread(outcomes: list[Outcome] | tuple[Outcome, ...]) -> dict[str, float]:
+    """Return the smallest and the largest of each column over the seeds, as columns; none for a single seed."""
+    if len(outcomes) < 2:
+        return {}
+    names = SPREAD if all(outcome.encoded for outcome in outcomes) else SPREAD[:-1]
+    found: dict[str, float] = {}
+    for name in names:
+        values = [float(getattr(outcome, name)) for outcome in outcomes]
+        found |= {f"{name}_min": min(values), f"{name}_max": max(values)}
+    return found
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Step sizes, and the outcomes of the runs with them, one per seed."""
+
+    sizes: dict[str, float]
+    outcomes: list[Outcome]
+
+    @property
+    def reached(self) -> bool:
+        """Whether every run reached the target."""
+        return all(outcome.reached for outcome in self.outcomes)
+
+    @property
+    def diverged(self) -> bool:
+        """Whether any run diverged."""
+        return any(outcome.diverged for outcome in self.outcomes)
+
+    @property
+    def cut(self) -> bool:
+        """Whether any run was stopped because others had won."""
+        return any(outcome.cut for outcome in self.outcomes)
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a field of the outcomes over the seeds."""
+        return float(np.mean([getattr(outcome, name) for outcome in self.outcomes]))
+
+    def row(self) -> dict[str, Any]:
+        """Return the candidate as a row of a table: means over the seeds and, for several seeds, their range."""
+        ended = "reached" if self.reached else "diverged" if self.diverged else "beaten" if self.cut else "ended"
+        encoded = ("wire_bits_per_link",) if all(outcome.encoded for outcome in self.outcomes) else ()
+        columns = ("iterations", "value", "error", "bits_per_link", *encoded, "epochs")
+        spent = {name: self.mean(name) for name in columns}
+        return {**self.sizes, "ended": ended, **spent, **spread(self.outcomes)}
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The result of a search.
+
+    Attributes:
+        method: The method with the best step sizes.
+        candidates: All step sizes that were tried, with their outcomes, from best to worst.
+        notes: Remarks about the search, such as a best value at an edge.
+        budget: When each run ended.
+        aim: What was minimized: "iterations", "bits" or "value".
+        fixed: The step sizes that were not searched, with their values.
+    """
+
+    method: Method
+    candidates: list[Candidate]
+    notes: list[str]
+    budget: Budget
+    aim: str
+    fixed: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Show the number of candidates and the best one."""
+        return f"Tuning(best of {len(self.candidates)}: {self.best.row()})"
+
+    @property
+    def best(self) -> Candidate:
+        """The best candidate."""
+        return self.candidates[0]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all candidates as rows of a table, from best to worst."""
+        return [candidate.row() for candidate in self.candidates]
+
+
+class TuningInterrupted(KeyboardInterrupt):
+    """A search was interrupted.
+
+    Attributes:
+        tuning: The candidates that had been run by then.
+    """
+
+    def __init__(self, tuning: Tuning) -> None:
+        super().__init__(f"interrupted after {len(tuning.candidates)} candidates")
+        self.tuning = tuning
