@@ -13,7 +13,7 @@ from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.recording.trace import Trace
 from lessbits.methods.registry import find_method, method_names
 from lessbits.problems.solutions import known_solution
-from lessbits.tuning import stability, stepsizes
+from lessbits.tuning import estimates, stability, stepsizes
 
 NODES, DIM, SAMPLES = 6, 4, 5
 
@@ -107,6 +107,13 @@ def test_growth_is_told_from_drift():
     assert stability._unstable(np.array([1.0, np.nan]), np.ones(2), True)
     assert stability._unstable(np.array([1.0, 1e9]), np.ones(2), True)
     assert not stability._unstable(np.zeros(5), np.zeros(5), False)
+
+
+def test_the_first_spacing_of_fading_is_measured_in_a_run():
+    choices = estimates.fading_choices("primal-dual", PROBLEM, RING, estimates.Constraints(messages="edge"))
+    (spacing,) = {float(choice.quantizer.split(":")[1]) for choice in choices}
+    distance = np.sqrt(np.mean(unsolvable(LeastSquares).solution ** 2))
+    assert spacing == pytest.approx(estimates.FIRST_SPACING * distance, rel=0.05)
 
 
 # What is missing is computed, and nothing else.

@@ -28,7 +28,7 @@ def test_a_ranked_table_is_printed(command):
     assert result.status == 0
     where = "lessbits: every outcome is stored in out/tune; the same search goes on from there\n"
     assert result.err == where + "lessbits: 7 runs, seed 0\n"
-    assert "Held fixed: η = 1 (given), α = " in result.out
+    assert "Held fixed: η = 1 (given), α = 0.7619 (derived)." in result.out
     table = [line.split() for line in result.out.splitlines()]
     ranked = [(int(words[0]), float(words[1]), words[2]) for words in table if len(words) > 2 and words[2] == "reached"]
     assert [number for number, _, _ in ranked] == [1, 2, 3, 4]

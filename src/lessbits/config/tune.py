@@ -107,7 +107,7 @@ def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dic
     result = {
         "best": found.best.row(),
         "searched": list(found.best.sizes),
-        "fixed": _fixed(found, experiment, settings),
+        "fixed": _fixed(found, experiment, settings, grid),
         "aim": found.aim,
         "seeds": request.seeds,
         "candidates": found.rows(),
@@ -154,9 +154,11 @@ def _tune(
     )
 
 
-def _fixed(found: Tuning, experiment: Experiment, settings: Settings) -> dict[str, dict[str, Any]]:
+def _fixed(
+    found: Tuning, experiment: Experiment, settings: Settings, grid: Mapping[str, Sequence[float] | None]
+) -> dict[str, dict[str, Any]]:
     """Return the step sizes that were held fixed, each with its value and where it came from."""
-    given = [name for name in STEP_SIZES if getattr(settings, name) is not None]
+    given = [name for name in STEP_SIZES if getattr(settings, name) is not None or grid.get(name)]
     origins = step_size_origins(experiment.method.step_sizes, given, experiment.settings.stepsizes == "practical")
     return {name: {"value": value, "from": origins[name]} for name, value in found.fixed.items()}
 

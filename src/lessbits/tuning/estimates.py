@@ -144,6 +144,9 @@ def fading_choices(method: str, problem: Problem, network: Network, kept: Constr
 
 def _moved_distance(method: str, problem: Problem, network: Network, kept: Constraints) -> float:
     """Return how far iterates move in a short run with exact messages: the root mean square of a coordinate."""
-    exact = Choice(method, "exact", option=kept.option, batch_size=kept.batch_size).make(problem, network)
+    try:
+        exact = Choice(method, "exact", option=kept.option, batch_size=kept.batch_size).make(problem, network)
+    except InputError:  # no step sizes are stable even with exact messages
+        return 0.0
     moved = try_step_sizes(problem, network, exact).x - np.asarray(problem.start())
     return float(np.sqrt(np.mean(moved**2)))
