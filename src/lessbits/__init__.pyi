@@ -10,8 +10,9 @@ from .codecs import register_codec as register_codec
 from .codecs.base import Codec as Codec
 from .config.build import build as build
 from .config.settings import Settings as Settings
+from .datasets.held_out import hold_out as hold_out
+from .datasets.loading import load_samples as load_samples
 from .datasets.samples import Samples as Samples
-from .datasets.samples import load_samples as load_samples
 from .datasets.splits import split_samples as split_samples
 from .engines.distributed.mpi import run_mpi as run_mpi
 from .engines.distributed.node import Node as Node
