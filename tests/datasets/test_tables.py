@@ -224,6 +224,8 @@ def test_one_table_per_node():
     shards = load_shards("part-{node}.csv", range(3), None, SINGLE_PROCESS, target="outcome")
     assert [part.features.tolist() for part in shards.samples] == [[row] for row in ROWS[:3]]
     assert [part.tolist() for part in shards.targets("logistic")] == [[1], [-1], [-1]]
+    with pytest.raises(InputError, match="the labels of the files are text, such as 'sick', but least squares"):
+        shards.targets("least-squares")
     # Another process has a third class, which stands before the others.
     names = np.frombuffer(b'"dead"\n', np.uint8)
     team = WithAnother(np.array([2]), np.frombuffer(b'"age"\n"dose"\n', np.uint8), np.array([True]), names, np.zeros(1))

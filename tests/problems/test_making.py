@@ -149,7 +149,10 @@ def test_held_out_labels_mean_what_they_meant_in_training():
     assert float(held_out_metrics(numbers, Samples([[1.0]], [2]))["test_accuracy"](np.ones(1))) == 1.0
     text = Logistic.from_parts([[[1.0], [2.0]]], [["no", "yes"]], 0.1)
     assert float(held_out_metrics(text, Samples([[1.0]], ["yes"]))["test_accuracy"](np.ones(1))) == 1.0
+    signs = Logistic.from_samples(SAMPLES, [np.arange(6)], SAMPLES.binary_labels())
+    assert float(held_out_metrics(signs, SAMPLES)["test_accuracy"](np.ones(2))) == 0.5
     for made, test, says in (
+        (signs, Samples([[1.0, 2.0]], ["sick"]), "has 1 class"),
         (problem, Samples([[1.0, 2.0]], ["dead"]), "has the label 'dead', but the labels here are 'sick', 'well'"),
         (problem, Samples([[1.0, 2.0]], [1]), "numbers as labels"),
         (problem, Samples([[1.0]], ["sick"]), "has 1 features, but the problem has 2"),

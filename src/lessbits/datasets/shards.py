@@ -27,6 +27,11 @@ class Shards:
     def targets(self, problem: str) -> list[np.ndarray]:
         """Return the targets of each node: the labels, ±1 for logistic regression, or class indices."""
         if problem == "least-squares":
+            if self.samples[0].classes is not None:
+                raise InputError(
+                    f"the labels of the files are text, such as {self.samples[0].classes[0]!r}, but least squares "
+                    "needs numbers: take logistic or softmax"
+                )
             return [part.labels for part in self.samples]
         # A node may have samples of one class only, so classes are those of all nodes.
         return [part.with_classes(self.classes, binary=problem == "logistic") for part in self.samples]

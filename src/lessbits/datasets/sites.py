@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lessbits._internal.logging import logger
+from lessbits._internal.logging import warn_once
 from lessbits.datasets.arrays import as_sites
 from lessbits.errors import InputError
 
@@ -42,7 +42,7 @@ def rows_of_sites(sites: np.ndarray, what: str) -> list[np.ndarray]:
         )
     single = names[counts == 1]
     if len(single):
-        logger.warning(
+        warn_once(
             f"{len(single)} of {len(names)} sites of {what} have a single row (such as {str(single[0])!r}): if that is "
             "not meant, the column names rows, not sites"
         )

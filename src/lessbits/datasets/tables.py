@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lessbits._internal.logging import logger
+from lessbits._internal.logging import warn_once
 from lessbits.datasets.samples import Samples
 from lessbits.errors import InputError
 
@@ -111,7 +111,7 @@ def _read_csv(path: Path) -> "pandas.DataFrame":
     counting = np.arange(len(frame))
     unnamed = str(frame.columns[0]).startswith("Unnamed: ")
     if unnamed and any(np.array_equal(frame.iloc[:, 0], counting + first) for first in (0, 1)):
-        logger.warning(f"{str(path)!r}: the first column has no name and numbers the rows, so it is not used")
+        warn_once(f"{str(path)!r}: the first column has no name and numbers the rows, so it is not used")
         frame = frame.iloc[:, 1:]
     return frame
 

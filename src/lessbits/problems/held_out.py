@@ -11,6 +11,7 @@ from lessbits._internal.pytrees import pytree
 from lessbits.datasets.samples import Samples
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem
+from lessbits.problems.checks import SIGNS
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.problems.logistic import Logistic
 from lessbits.problems.origin import origin_of
@@ -91,8 +92,12 @@ def _class_numbers(problem: Logistic | Softmax, samples: Samples) -> np.ndarray:
     """Return ±1 or the class number of each sample, as the labels of the problem's data were mapped."""
     origin, binary = origin_of(problem), isinstance(problem, Logistic)
     if origin.labels is None:
-        values = np.arange(problem.classes) if isinstance(problem, Softmax) else np.array([-1.0, 1.0])
+        values = np.arange(problem.classes) if isinstance(problem, Softmax) else SIGNS
         return samples.with_classes(values, binary)
+    if binary and origin.classes is None and np.array_equal(origin.labels, SIGNS):
+        # As `samples.binary_labels()` made them: of two other labels, the smaller is -1.
+        given = np.isin(samples.labels, SIGNS).all() and samples.classes is None
+        return samples.with_classes(SIGNS, binary) if given else samples.binary_labels()
     if origin.labels.dtype.kind == "U":  # text that was given to `from_parts`
         names = tuple(origin.labels.tolist())
         return samples.with_class_names(names).with_classes(np.arange(len(names)), binary)
