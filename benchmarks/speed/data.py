@@ -7,7 +7,7 @@ from timing import compare, our_run, timed
 
 from lessbits import InputError, Settings, make_method
 from lessbits.config.build import build_parts
-from lessbits.datasets.samples import load_samples
+from lessbits.datasets import load_samples
 
 NODES = 16
 

@@ -11,8 +11,9 @@ from .codecs import register_codec as register_codec
 from .codecs.base import Codec as Codec
 from .config.build import build as build
 from .config.settings import Settings as Settings
+from .datasets.held_out import hold_out as hold_out
+from .datasets.loading import load_samples as load_samples
 from .datasets.samples import Samples as Samples
-from .datasets.samples import load_samples as load_samples
 from .datasets.splits import split_samples as split_samples
 from .engines.distributed.mpi import run_mpi as run_mpi
 from .engines.distributed.node import Node as Node
@@ -63,8 +64,10 @@ from .problems.base import Problem as Problem
 from .problems.consensus import Consensus as Consensus
 from .problems.custom import Custom as Custom
 from .problems.custom import Outside as Outside
+from .problems.held_out import held_out_metrics as held_out_metrics
 from .problems.least_squares import LeastSquares as LeastSquares
 from .problems.logistic import Logistic as Logistic
+from .problems.making import make_problem as make_problem
 from .problems.softmax import Softmax as Softmax
 from .problems.stream import Stream as Stream
 from .quantizers import make_quantizer as make_quantizer

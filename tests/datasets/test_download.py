@@ -12,9 +12,8 @@ import pytest
 
 from lessbits._internal.cache import cache_folder
 from lessbits._internal.programs import programs_folder
-from lessbits.datasets import download
+from lessbits.datasets import download, load_samples
 from lessbits.datasets.download import CATALOGUE, CatalogueEntry, data_folder, download_samples
-from lessbits.datasets.samples import load_samples
 from lessbits.errors import InputError, MissingDataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

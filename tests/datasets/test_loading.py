@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 import lessbits.errors
-from lessbits.datasets.samples import load_samples
+from lessbits.datasets import load_samples
 from lessbits.errors import InputError, MissingDataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

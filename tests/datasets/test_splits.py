@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lessbits.datasets.samples import Samples, load_samples
+from lessbits.datasets import Samples, load_samples
 from lessbits.datasets.splits import split_samples
 from lessbits.errors import InputError
 

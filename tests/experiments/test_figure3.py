@@ -32,7 +32,7 @@ def no_data(monkeypatch, tmp_path):
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("LESSBITS_DATA", str(tmp_path / "empty"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("lessbits.datasets.samples.download_samples", refuse)
+    monkeypatch.setattr("lessbits.datasets.loading.download_samples", refuse)
 
 
 @pytest.mark.parametrize("name", ["table5", "fig3"])

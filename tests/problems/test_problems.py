@@ -65,7 +65,12 @@ def with_penalties(problem):
 def softmax_with_penalties():
     samples = make_samples(targets=np.arange(SAMPLES) % 3.0)
     parts = split_samples(samples, NODES, "uneven:3")
-    return Softmax.with_classes(with_penalties(Logistic.from_samples(samples, parts, samples.labels, 0.1)), 3)
+    return Softmax.with_classes(
+        with_penalties(
+            Logistic.assemble([samples.features[part] for part in parts], [samples.labels[part] for part in parts], 0.1)
+        ),
+        3,
+    )
 
 
 def custom():

@@ -6,8 +6,15 @@ not be written, through Python's handler of last resort.
 
 import logging
 import sys
+from functools import lru_cache
 
 logger = logging.getLogger("lessbits")
+
+
+@lru_cache(maxsize=100)
+def warn_once(text: str) -> None:
+    """Log a warning about data, unless the same one was logged before: a comparison loads its data many times."""
+    logger.warning(text)
 
 
 class StandardError(logging.Handler):

@@ -1,5 +1,7 @@
 """The command `lessbits data`, with its subcommands `list`, `get` and `info`."""
 
+import shlex
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,11 +15,15 @@ app = typer.Typer()
 Name = Annotated[
     str,
     typer.Argument(
-        help="A name that lessbits data list shows, or a libsvm file.",
+        help="A name that lessbits data list shows, or a CSV, Parquet, .npz or libsvm file.",
         metavar="NAME",
         autocompletion=complete_setting("data"),
     ),
 ]
+Target = Annotated[str | None, typer.Option(help="Column to predict, of a CSV or Parquet file.", show_default=False)]
+Site = Annotated[str | None, typer.Option(help="Column that names the site of each row.", show_default=False)]
+Drop = Annotated[str | None, typer.Option(help="Columns that are not used, separated by commas.", show_default=False)]
+MOST_SHOWN = 20  # classes or sites that are listed
 
 
 @app.callback(invoke_without_command=True)
@@ -42,7 +48,7 @@ def list_sets(json_file: Json = None) -> None:
         for row in rows:
             size = f"{row['samples']:>7,} samples, {row['features']:>4,} features, " if "samples" in row else ""
             print(f"{row['name']:<14} {size}{row['source']}")
-        print("\nA libsvm file can be given by its path, plain or compressed (.xz, .bz2, .gz).")
+        print("\nYour own CSV, Parquet, .npz or libsvm file can be given by its path: lessbits data info mine.csv")
 
     write_result({"data": rows}, json_file, print_list)
 
@@ -63,38 +69,83 @@ def get(name: Name) -> None:
     print(found)
 
 
-@app.command(epilog=examples("lessbits data info breast-cancer", "lessbits data info mine.libsvm.xz --json -"))
-def info(name: Name, json_file: Json = None) -> None:
-    """Describe a data set: samples, features, labels, and the share of nonzero values."""
-    facts = _describe(name)
-    write_result(facts, json_file, lambda: _print_description(facts, name))
+@app.command(
+    epilog=examples(
+        "lessbits data info breast-cancer",
+        "lessbits data info mine.csv --target outcome --site hospital",
+        "lessbits data info mine.libsvm.xz --json -",
+    )
+)
+def info(name: Name, target: Target = None, site: Site = None, drop: Drop = None, json_file: Json = None) -> None:
+    """Describe a data set: samples, features, labels, sites, and the share of nonzero values.
+
+    Without --target, the columns of a CSV or Parquet file are listed.
+    """
+    from lessbits.datasets.tables import table_format
+
+    if target is None and table_format(name) in ("csv", "parquet") and Path(name).is_file():
+        described = _describe_columns(Path(name))
+        write_result({"columns": described}, json_file, lambda: _print_columns(described, name))
+        return
+    columns = {"target": target, "site": site, "drop": drop}
+    facts = _describe(name, columns)
+    write_result(facts, json_file, lambda: _print_description(facts, name, columns))
 
 
-def _describe(name: str) -> dict[str, Any]:
+def _describe_columns(path: Path) -> list[dict[str, Any]]:
+    from pandas.api.types import is_numeric_dtype
+
+    from lessbits.datasets.tables import read_frame
+
+    frame = read_frame(path)
+    return [
+        {
+            "name": str(name),
+            "kind": "numbers" if is_numeric_dtype(column.dtype) else "text",
+            "different": int(column.nunique()),
+            "missing": int(column.isna().sum()),
+        }
+        for name, column in frame.items()
+    ]
+
+
+def _print_columns(columns: list[dict[str, Any]], name: str) -> None:
+    width = max(len("column"), *(len(column["name"]) for column in columns))
+    print(f"{'column':<{width}}  {'kind':<7}  {'different':>9}  {'missing':>7}")
+    for column in columns:
+        print(f"{column['name']:<{width}}  {column['kind']:<7}  {column['different']:>9,}  {column['missing']:>7,}")
+    print(f"\nname the column to predict, and the sites if there are any: lessbits data info {name} --target COLUMN")
+
+
+def _describe(name: str, columns: dict[str, str | None]) -> dict[str, Any]:
     import numpy as np
 
-    from lessbits.datasets.samples import load_samples
+    from lessbits.datasets import load_samples
 
-    samples = load_samples(name)
+    drop = columns["drop"].split(",") if columns["drop"] else ()
+    samples = load_samples(name, target=columns["target"], site=columns["site"], drop=drop)
     features: Any = samples.features
     is_dense = isinstance(features, np.ndarray)
     nonzero = np.count_nonzero(features) if is_dense else features.nnz
     values, counts = np.unique(samples.labels, return_counts=True)
-    # Few whole numbers are classes; anything else is a quantity.
-    has_classes = len(values) <= max(20, samples.count // 50) and bool((values == np.rint(values)).all())
-    classes = {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)}
+    # Text and few whole numbers are classes; anything else is a quantity.
+    few = len(values) <= max(20, samples.count // 50) and bool((values == np.rint(values)).all())
+    names = samples.classes or tuple(f"{value:g}" for value in values)
+    classes = {label: int(count) for label, count in zip(names, counts, strict=True)}
+    sites = {} if samples.sites is None else dict(zip(samples.site_names, map(len, samples.site_rows()), strict=True))
     return {
         "name": samples.name,
         "samples": samples.count,
         "features": samples.dim,
         "stored": "dense" if is_dense else "sparse",
         "nonzero": nonzero / (samples.count * samples.dim),
-        "labels": classes if has_classes else None,
+        "labels": classes if few or samples.classes else None,
         "label_range": [float(values[0]), float(values[-1])],
+        "sites": sites,
     }
 
 
-def _print_description(facts: dict[str, Any], name: str) -> None:
+def _print_description(facts: dict[str, Any], name: str, columns: dict[str, str | None]) -> None:
     print(f"{facts['name']}: {facts['samples']:,} samples, {facts['features']:,} features, {facts['stored']}")
     print(f"nonzero   {facts['nonzero']:.1%}")
     classes = facts["labels"]
@@ -103,6 +154,15 @@ def _print_description(facts: dict[str, Any], name: str) -> None:
         print(f"labels    numbers from {lowest:g} to {highest:g}")
         problem = "least-squares"
     else:
-        print("classes   " + ", ".join(f"{label}: {count:,}" for label, count in classes.items()))
+        print(f"classes   {_counted(classes)}")
         problem = "logistic" if len(classes) == 2 else "softmax"
-    print(f"use it    lessbits run --problem {problem} --data {name} --normalize --stepsizes practical")
+    if facts["sites"]:
+        print(f"sites     {_counted(facts['sites'])}")
+    flags = "".join(f" --{flag} {shlex.quote(column)}" for flag, column in columns.items() if column)
+    data = f"{shlex.quote(name)}{flags}"
+    print(f"use it    lessbits run --problem {problem} --data {data} --normalize --stepsizes practical")
+
+
+def _counted(counts: dict[str, int]) -> str:
+    shown = ", ".join(f"{name}: {count:,}" for name, count in list(counts.items())[:MOST_SHOWN])
+    return shown if len(counts) <= MOST_SHOWN else f"{shown}, … ({len(counts)} in all)"

@@ -1,14 +1,13 @@
 """Build the problem, the network and the method that settings describe."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from lessbits.config.data import DEFAULT_NODES, Metrics, default_nodes, load_data, problem_of_data, sites_of
 from lessbits.config.provenance import provenance
 from lessbits.config.settings import Settings
-from lessbits.datasets import load_samples, split_samples
-from lessbits.datasets.shards import NODE, load_shards
 from lessbits.engines.checks import GOALS
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.transport import SingleProcess, Transport, held_nodes
@@ -25,24 +24,26 @@ from lessbits.methods.gradients import OPTIONS, Gradients
 from lessbits.methods.registry import find_method, method_names
 from lessbits.methods.request import MethodRequest, resolve_choices
 from lessbits.networks import NETWORK_NAMES, Network, make_network
-from lessbits.problems import Consensus, LeastSquares, Logistic, Problem, Softmax
-from lessbits.problems.design import Layout, node_size
+from lessbits.problems import Consensus, LeastSquares, Problem
 from lessbits.quantizers import make_quantizer
 from lessbits.tuning.stepsizes import configure_method
 
 PROBLEMS = ("consensus", "least-squares", "logistic", "softmax")
-DEFAULT_NODES = 16
 DEFAULT_DIM = 250
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A problem, a network and a method, with the resolved settings they were built from."""
+    """A problem, a network and a method, with the resolved settings they were built from.
+
+    `metrics` are functions of the mean point: loss and accuracy on held-out samples, if the settings name any.
+    """
 
     settings: Settings
     problem: Problem
     network: Network
     method: Method
+    metrics: Metrics = field(default_factory=dict)
 
     def run(self, progress: ProgressOption = False, checkpoints: Checkpoints | None = None) -> Trace:
         """Run the experiment and return its trace.
@@ -100,7 +101,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
         >>> experiment.run().converged
         True
     """
-    problem, network, settings = build_parts(settings, transport)
+    problem, network, settings, metrics = build_all_parts(settings, transport)
     _check_method(problem, settings)
     assert settings.option is not None  # resolved by `build_parts`
     assert settings.quantizer is not None
@@ -118,7 +119,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
     method = configure_method(find_method(settings.method), request, settings.seed)
     sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
     every = settings.record_every or record_interval(method, problem, settings.iterations)
-    return Experiment(settings.updated(record_every=every).with_step_sizes(sizes), problem, network, method)
+    return Experiment(settings.updated(record_every=every).with_step_sizes(sizes), problem, network, method, metrics)
 
 
 def _check_method(problem: Problem, settings: Settings) -> None:
@@ -134,28 +135,53 @@ def _check_method(problem: Problem, settings: Settings) -> None:
         )
 
 
+class BuiltParts(NamedTuple):
+    """A problem and a network, the settings with all that depends on them, and metrics of held-out samples."""
+
+    problem: Problem
+    network: Network
+    settings: Settings
+    metrics: Metrics
+
+
 def build_parts(settings: Settings, transport: Transport | None = None) -> tuple[Problem, Network, Settings]:
     """Build the problem and the network, and resolve the settings that depend on them."""
+    return build_all_parts(settings, transport)[:3]
+
+
+def build_all_parts(settings: Settings, transport: Transport | None = None) -> BuiltParts:
+    """Build the problem, the network and the metrics of held-out samples."""
     settings = _check_names(settings)
-    network = build_network(settings)
+    data = load_data(settings)
+    network = _build_network(settings, () if data is None else data.training.site_names)
     settings = settings.updated(nodes=network.nodes, weights=network.weighting)
     team = transport or SingleProcess()
     held = None if team.size == 1 else held_nodes(network.nodes, team.size)[team.rank]
-    problem, settings = _random(settings, held) if settings.data is None else _from_data(settings, held, team)
+    metrics: Metrics = {}
+    if settings.data is None:
+        problem, settings = _random(settings, held)
+    else:
+        problem, settings, metrics = problem_of_data(settings, data, held, team)
     if transport is not None:
         problem = PartitionedProblem(problem, transport)
     if settings.dim not in (None, problem.dim):
         raise InputError(f"dim is {settings.dim}, but the data make it {problem.dim}: leave dim out")
-    return problem, network, settings.updated(dim=problem.dim)
+    return BuiltParts(problem, network, settings.updated(dim=problem.dim), metrics)
 
 
 def build_network(settings: Settings) -> Network:
-    """Build the network that the settings describe."""
+    """Build the network that the settings describe. If the data have sites, each is a node."""
+    return _build_network(settings, sites_of(settings))
+
+
+def _build_network(settings: Settings, sites: tuple[str, ...]) -> Network:
     nodes = settings.nodes
+    if sites and nodes not in (None, len(sites)):
+        raise InputError(f"nodes is {nodes}, but the data have {len(sites)} sites, and each is a node: leave nodes out")
     if nodes is None and settings.network.split(":")[0] in NETWORK_NAMES and not settings.network.startswith("torus:"):
-        nodes = DEFAULT_NODES
+        nodes = default_nodes(settings, len(sites))
     seed = settings.seed if settings.network_seed is None else settings.network_seed
-    return make_network(settings.network, nodes, settings.weights, seed)
+    return make_network(settings.network, nodes, settings.weights, seed, sites or None)
 
 
 def _check_names(settings: Settings) -> Settings:
@@ -180,13 +206,9 @@ def _check_names(settings: Settings) -> Settings:
 def _random(settings: Settings, held: np.ndarray | None) -> tuple[Problem, Settings]:
     """Draw a random problem, and keep the nodes in `held`."""
     if settings.problem not in ("consensus", "least-squares"):
-        raise InputError(
-            f"{settings.problem} needs data: give --data a libsvm file or a name such as breast-cancer or w1a"
-        )
-    of_data = ("features", "normalize", "split")
-    _refuse_unused(settings, f"a random {settings.problem} problem has no data", of_data)
+        raise InputError(f"{settings.problem} needs data: give --data a file or a name such as breast-cancer or w1a")
     if settings.problem == "consensus":
-        _refuse_unused(settings, "consensus averages vectors", ("condition", "samples"))
+        settings.refuse(("condition", "samples"), "it is for least squares, and consensus averages vectors")
     if settings.regularization:
         raise InputError(
             f"regularization is {settings.regularization:g}, but a random {settings.problem} problem has none: "
@@ -199,52 +221,3 @@ def _random(settings: Settings, held: np.ndarray | None) -> tuple[Problem, Setti
     samples = dim if settings.samples is None else settings.samples
     settings = settings.updated(samples=samples, regularization=0.0)
     return LeastSquares.random(nodes, dim, samples, settings.condition, seed, held), settings
-
-
-def _refuse_unused(settings: Settings, reason: str, names: tuple[str, ...]) -> None:
-    """Raise an `InputError` for settings that would have no effect."""
-    for name in names:
-        if getattr(settings, name) != Settings.model_fields[name].default:
-            raise InputError(f"{name} was given, but {reason}: leave it out")
-
-
-def _from_data(settings: Settings, held: np.ndarray | None, team: Transport) -> tuple[Problem, Settings]:
-    """Load samples and split them over the nodes, or load each node's own file. Keep the nodes in `held`."""
-    assert settings.data is not None
-    if settings.problem == "consensus":
-        raise InputError(
-            "consensus takes no data: it averages random vectors; choose logistic, softmax or least-squares"
-        )
-    _refuse_unused(settings, "it is for random problems, and data were given", ("condition", "samples"))
-    if NODE in settings.data:
-        return _from_shards(settings, settings.data, held, team)
-    samples = load_samples(settings.data, settings.features)
-    settings = settings.updated(features=samples.dim)
-    if settings.normalize:
-        samples = samples.normalized_rows()
-    parts = split_samples(samples, settings.nodes or DEFAULT_NODES, settings.split, settings.problem_seed or 0)
-    given = settings.regularization
-    problem: LeastSquares | Logistic | Softmax
-    if settings.problem == "least-squares":
-        problem = LeastSquares.from_samples(samples, parts, samples.labels, given, held)
-    elif settings.problem == "logistic":
-        problem = Logistic.from_samples(samples, parts, samples.binary_labels(), given, held)
-    else:
-        labels, classes = samples.class_labels()
-        problem = Softmax.from_samples(samples, parts, labels, classes, given, held)
-    return problem, settings.updated(regularization=float(problem.regularization[0]) if given is None else given)
-
-
-def _from_shards(settings: Settings, data: str, held: np.ndarray | None, team: Transport) -> tuple[Problem, Settings]:
-    """Load the files of the nodes in `held`."""
-    nodes = range(settings.nodes or DEFAULT_NODES) if held is None else held.tolist()
-    shards = load_shards(data, nodes, settings.features, team, settings.normalize)
-    features, given = [part.features for part in shards.samples], settings.regularization
-    kind = LeastSquares if settings.problem == "least-squares" else Logistic
-    targets = shards.targets(settings.problem)
-    layout = Layout.of(team.all_gather(np.array([node_size(part) for part in features])))
-    problem: Any = kind.from_parts(features, targets, given, layout=layout)
-    if settings.problem == "softmax":
-        problem = Softmax.with_classes(problem, len(shards.classes))
-    regularization = float(problem.regularization[0]) if given is None else given
-    return problem, settings.updated(features=shards.samples[0].dim, split="own", regularization=regularization)

@@ -2,11 +2,11 @@
 
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from lessbits.errors import InputError, check_name
 from lessbits.methods.registry import BUILT_IN
@@ -39,7 +39,7 @@ class Settings(BaseModel):
 
     problem: str = _setting("consensus", "Problem", "consensus, least-squares, logistic or softmax")
     nodes: int | None = _setting(
-        None, "Problem", "number of nodes", "16, or what the network file says", le=LARGEST_NETWORK
+        None, "Problem", "number of nodes", "16, or what the network file or the sites say", le=LARGEST_NETWORK
     )
     dim: int | None = _setting(None, "Problem", "dimension of x", "250, or what the data say", ge=1, le=LARGEST_COUNT)
     condition: float = _setting(100.0, "Problem", "condition number κ of a random least-squares problem", "100", ge=1)
@@ -51,15 +51,25 @@ class Settings(BaseModel):
     data: str | None = _setting(
         None,
         "Data",
-        "libsvm file (.xz, .bz2 and .gz too), the name of a data set such as w1a or breast-cancer, or one file per "
-        "node, such as part-{node}.libsvm",
+        "CSV, Parquet, .npz or libsvm file (CSV and libsvm also compressed), the name of a data set such as w1a or "
+        "breast-cancer, or one file per node, such as part-{node}.csv",
+    )
+    target: str | None = _setting(None, "Data", "column to predict, of a CSV or Parquet file")
+    site: str | None = _setting(None, "Data", "column that names the site of each row; every site is a node")
+    drop: str | None = _setting(
+        None, "Data", "columns of a CSV or Parquet file that are not used, separated by commas, such as patient,date"
+    )
+    test: str | None = _setting(
+        None, "Data", "samples to test on: a file like that of --data, or the share to hold out, such as 0.2"
     )
     features: int | None = _setting(None, "Data", "number of features", "as many as the file uses", ge=1)
     normalize: bool = _setting(False, "Data", "scale every sample to length 1", "no")
     regularization: float | None = _setting(
         None, "Data", "λ of the regularizer (λ/2)‖x‖²", "1 / number of samples", ge=0
     )
-    split: str = _setting("sorted", "Data", "how samples are split over nodes: iid, sorted, dirichlet:A or uneven:R")
+    split: str = _setting(
+        "sorted", "Data", "how samples without sites are split over nodes: iid, sorted, dirichlet:A or uneven:R"
+    )
 
     network: str = _setting(
         "ring",
@@ -157,6 +167,12 @@ class Settings(BaseModel):
     latency: float | None = _setting(None, "Run", "seconds per exchange, for simulated time", ge=0)
     bandwidth: float | None = _setting(None, "Run", "bits per second on a link, for simulated time", gt=0)
 
+    @field_validator("test", mode="before")
+    @classmethod
+    def _share_as_text(cls, given: Any) -> Any:
+        """Let a TOML file say 0.2 without quotes."""
+        return f"{given:g}" if isinstance(given, float) else given
+
     def __str__(self) -> str:
         """Return the same text as `repr`."""
         return repr(self)
@@ -204,6 +220,12 @@ class Settings(BaseModel):
         """Return a copy with some settings changed. Raise an `InputError` for unknown names and invalid values."""
         self.read({**dict(self), **changes})  # `model_copy` alone checks nothing
         return self.model_copy(update=changes)
+
+    def refuse(self, names: Iterable[str], reason: str) -> None:
+        """Raise an `InputError` if one of these settings differs from its default: it would have no effect."""
+        for name in names:
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise InputError(f"{name} was given, but {reason}: leave it out")
 
     def given_step_sizes(self) -> dict[str, float]:
         """Return all step sizes that are not None, by name."""

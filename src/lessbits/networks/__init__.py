@@ -2,12 +2,14 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lessbits.errors import InputError, check_name
 from lessbits.networks import graphs
 from lessbits.networks.files import read_network, refuse_other_weights
+from lessbits.networks.names import order_nodes
 from lessbits.networks.network import Network
 from lessbits.networks.weights import WEIGHTINGS, check_nodes
 
@@ -38,7 +40,13 @@ _FIXED = {
 }
 
 
-def make_network(spec: Any, nodes: int | None = None, weights: str = "metropolis", seed: int = 0) -> Network:
+def make_network(
+    spec: Any,
+    nodes: int | None = None,
+    weights: str = "metropolis",
+    seed: int = 0,
+    names: Sequence[object] | None = None,
+) -> Network:
     """Make a network from a name, a file, a networkx graph or a matrix; a `Network` is returned as it is.
 
     Names: `ring`, `path`, `star` (node 0 is the hub), `complete`, `torus` or `torus:10x10`, `hypercube`,
@@ -46,7 +54,8 @@ def make_network(spec: Any, nodes: int | None = None, weights: str = "metropolis
     Files: an edge list (`i j` or `i j weight` a line), or a matrix of weights or Laplacian in `.npy`, `.csv`, `.mtx`.
     `weights` is `metropolis`, `unit`, `max-degree` or `given` (what the graph or file says; a matrix, and a file with
     weights, always keep their own). `nodes` may be left out where the spec says it; else the two must agree. `seed` is
-    for the random graphs alone.
+    for the random graphs alone. `names` are the names of the sites, in the order of the problem's nodes
+    (`samples.site_names`): a networkx graph must have the same names, in any order, and an edge list may use them.
 
     >>> make_network("torus:4x4")
     Network('torus:4x4', 16 nodes, 32 edges, degree at most 4, metropolis weights up to 0.2)
@@ -57,14 +66,16 @@ def make_network(spec: Any, nodes: int | None = None, weights: str = "metropolis
     check_name("weights", weights, WEIGHTINGS)
     if nodes is not None:
         nodes = check_nodes(nodes)
+    if names is not None and nodes is None:
+        nodes = len(names)
     if isinstance(spec, os.PathLike):
-        network = read_network(Path(spec), weights)
+        network = read_network(Path(spec), weights, names)
     elif isinstance(spec, str):
-        network = _from_text(spec, nodes, weights, seed)
+        network = _from_text(spec, nodes, weights, seed, names)
     elif isinstance(spec, Network):
         network = spec
     elif _is_networkx(spec):
-        network = Network.from_networkx(spec, weights)
+        network = Network.from_networkx(spec if names is None else order_nodes(spec, names), weights)
     elif _changes(spec):
         raise InputError(
             f"the network is a {type(spec).__name__}, as if it changed from iteration to iteration, but networks that "
@@ -85,13 +96,13 @@ def make_network(spec: Any, nodes: int | None = None, weights: str = "metropolis
     return network
 
 
-def _from_text(spec: str, nodes: int | None, weights: str, seed: int) -> Network:
+def _from_text(spec: str, nodes: int | None, weights: str, seed: int, names: Sequence[object] | None = None) -> Network:
     """Read a spec as NAME:PARAMETER:..., or else as the path of a file."""
     name, *parameters = spec.split(":")
     if name not in NETWORK_NAMES:
         path = Path(spec)
         if path.is_file():
-            return read_network(path, weights)
+            return read_network(path, weights, names)
         if os.sep in spec or "/" in spec or Path(name).suffix:
             raise InputError(f"there is no network file {spec!r}: check the path, or name one of {', '.join(_FORMS)}")
         check_name("network", name, NETWORK_NAMES)

@@ -1,28 +1,31 @@
 """Networks from files: edge lists, and weight matrices as `.npy`, `.csv` or `.mtx`."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lessbits.errors import InputError
+from lessbits.networks.names import number_nodes
 from lessbits.networks.network import Network
 
 MATRIX_SUFFIXES = (".npy", ".csv", ".mtx")
 
 
-def read_network(path: Path, weights: str = "metropolis") -> Network:
+def read_network(path: Path, weights: str = "metropolis", names: Sequence[object] | None = None) -> Network:
     """Read a network from a file; any suffix but those of a matrix means an edge list.
 
     `weights` is for files that carry none. A file's own weights are used as they are, and asking for others is refused.
+    An edge list may use the `names` of the sites, in the order of the problem's nodes, instead of numbers.
     """
     if not path.is_file():
         raise InputError(f"{str(path)!r} is not a file: give an edge list or a {', '.join(MATRIX_SUFFIXES)} matrix")
     try:
         if path.suffix.lower() in MATRIX_SUFFIXES:
             return _read_matrix_network(path, weights)
-        edges, values = _read_edges(path)
+        edges, values = _read_edges(path, names)
     except OSError as error:
         raise InputError(f"{str(path)!r} cannot be read: {_one_line(error)}") from None
     nodes = int(edges.max()) + 1
@@ -75,36 +78,54 @@ def _read_matrix_market(path: Path) -> tuple[Any, bool]:
     return mmread(path), mminfo(path)[4] != "pattern"
 
 
-def _read_edges(path: Path) -> tuple[np.ndarray, np.ndarray | None]:
+def _read_edges(path: Path, names: Sequence[object] | None) -> tuple[np.ndarray, np.ndarray | None]:
     """Read `i j` or `i j weight` on each line; `#` begins a comment."""
+    rows = _split_lines(path, named=names is not None)
+    known = _numbers_of_names(path, [end for _, _, fields in rows for end in fields[:2]], names)
     pairs: list[tuple[int, int]] = []
     values: list[float] = []
-    columns = 0
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError:
-        raise InputError(
-            f"{str(path)!r} is not a text file: an edge list has a line 'i j' or 'i j weight' for each edge, "
-            f"and a matrix file ends in {', '.join(MATRIX_SUFFIXES)}"
-        ) from None
-    for number, line in enumerate(lines, start=1):
-        fields = line.partition("#")[0].split()
-        if not fields:
-            continue
-        columns = columns or len(fields)
-        if len(fields) not in (2, 3) or len(fields) != columns:
-            raise _bad_line(path, number, line)
+    for number, line, fields in rows:
         try:
-            first, second = int(fields[0]), int(fields[1])
+            first, second = (int(end) if known is None else known[end] for end in fields[:2])
             values.extend(float(field) for field in fields[2:])
         except ValueError:
             raise _bad_line(path, number, line) from None
         if min(first, second) < 0 or max(first, second) >= 2**31:
             raise _bad_line(path, number, line)
         pairs.append((first, second))
-    if not pairs:
+    return np.asarray(pairs, dtype=np.int64), np.asarray(values) if len(rows[0][2]) == 3 else None
+
+
+def _split_lines(path: Path, named: bool) -> list[tuple[int, str, list[str]]]:
+    """Return number, text and fields of each line; names may have spaces if commas or tabs stand between them."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{str(path)!r} is not a text file: an edge list has a line 'i j' or 'i j weight' for each edge, "
+            f"and a matrix file ends in {', '.join(MATRIX_SUFFIXES)}"
+        ) from None
+    rows: list[tuple[int, str, list[str]]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        content = line.partition("#")[0].strip()
+        if not content:
+            continue
+        separator = next((sign for sign in (",", "\t") if named and sign in content), None)
+        rows.append((number, line, [field.strip() for field in content.split(separator)]))
+        if len(rows[-1][2]) not in (2, 3) or len(rows[-1][2]) != len(rows[0][2]):
+            raise _bad_line(path, number, line)
+    if not rows:
         raise InputError(f"{str(path)!r} has no edges: write a line 'i j' or 'i j weight' for each")
-    return np.asarray(pairs, dtype=np.int64), np.asarray(values) if columns == 3 else None
+    return rows
+
+
+def _numbers_of_names(path: Path, ends: list[str], names: Sequence[object] | None) -> dict[str, int] | None:
+    """Return the number of each node that the file names; None if it numbers them itself."""
+    if names is None:
+        return None
+    if not {str(name) for name in names}.issuperset(ends) and all(end.isdecimal() for end in ends):
+        return None
+    return number_nodes(ends, names, repr(str(path)))
 
 
 def _bad_line(path: Path, number: int, line: str) -> InputError:

@@ -1,6 +1,6 @@
 """A network: a connected graph with link weights, and what the theory needs to know of its Laplacian."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -49,6 +49,8 @@ class Network:
     weighting: str
     unit_spectrum: tuple[float, float] | None = field(default=None)
     """(λ_min⁺, λ_max) of the same graph with unit weights, where a closed form gives them."""
+    names: tuple[str, ...] | None = field(default=None)
+    """The name of each node, if the network was made from a graph whose nodes have names."""
 
     @classmethod
     def from_edges(
@@ -96,14 +98,15 @@ class Network:
                 "supported yet: every message must arrive, as over TCP and MPI; leave the attribute out to mean that"
             )
         number = {node: index for index, node in enumerate(graph.nodes)}
+        names = None if list(number) == list(range(len(number))) else tuple(str(node) for node in number)
         edges = [(number[first], number[second]) for first, second in graph.edges()]
         if weights != "given":
-            return cls.from_edges(len(number), edges, weights, name=name)
+            return replace(cls.from_edges(len(number), edges, weights, name=name), names=names)
         values = [attributes.get("weight") for _, _, attributes in graph.edges(data=True)]
         if None in values:
             missing = edges[values.index(None)]
             raise InputError(f"weights='given', but edge {missing} has no attribute 'weight': set one on every edge")
-        return cls.from_edges(len(number), edges, values, name=name)
+        return replace(cls.from_edges(len(number), edges, values, name=name), names=names)
 
     @classmethod
     def from_matrix(cls, matrix: Any, *, name: str = "matrix") -> Self:
@@ -115,7 +118,8 @@ class Network:
         """Return the same graph with other weights: a rule's name, or one for each edge i < j in sorted order."""
         once = self.owner < self.neighbor
         edges = np.stack((self.owner[once], self.neighbor[once]), axis=1)
-        return type(self).from_edges(self.nodes, edges, weights, name=self.name, unit_spectrum=self.unit_spectrum)
+        other = type(self).from_edges(self.nodes, edges, weights, name=self.name, unit_spectrum=self.unit_spectrum)
+        return replace(other, names=self.names)
 
     # ------------------------------------------------------------------ the graph
 

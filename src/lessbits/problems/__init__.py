@@ -3,8 +3,10 @@
 from lessbits.problems.base import Problem
 from lessbits.problems.consensus import Consensus
 from lessbits.problems.custom import Custom, Outside
+from lessbits.problems.held_out import held_out_metrics
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.problems.logistic import Logistic
+from lessbits.problems.making import make_problem
 from lessbits.problems.softmax import Softmax
 from lessbits.problems.stream import Stream
 
@@ -17,4 +19,6 @@ __all__ = [
     "Problem",
     "Softmax",
     "Stream",
+    "held_out_metrics",
+    "make_problem",
 ]

@@ -7,6 +7,7 @@ import numpy as np
 from lessbits._internal.pytrees import put, pytree
 from lessbits._internal.summation import squared_distances
 from lessbits._internal.team import Team
+from lessbits.datasets.arrays import as_rows, check_finite
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem
 
@@ -26,14 +27,15 @@ class Consensus(Problem):
 
     @classmethod
     def make(cls, vectors: np.ndarray) -> "Consensus":
-        """Average the rows of `vectors`."""
-        vectors = np.asarray(vectors, float)
+        """Average the rows of `vectors`: an array, nested lists, a pandas DataFrame or a SciPy sparse matrix."""
+        vectors = as_rows(vectors, "the vectors")
+        if not isinstance(vectors, np.ndarray):
+            vectors = vectors.toarray()
         if vectors.ndim != 2 or vectors.shape[1] < 1:
             raise InputError(
                 f"consensus was given an array of shape {vectors.shape}, but it averages the rows of a matrix"
             )
-        if not np.isfinite(vectors).all():
-            raise InputError("consensus was given vectors with NaN or infinite entries: remove or replace them")
+        check_finite(vectors, "the vectors")
         return cls(put(vectors, jnp.result_type(float)), put(np.ones(len(vectors)), np.int32))
 
     @classmethod

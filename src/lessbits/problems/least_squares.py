@@ -68,7 +68,7 @@ class LeastSquares(LinearModel):
                 targets.append(matrix @ point + error)
             features.append(matrix)
         layout = Layout(nodes, nodes * samples, samples)
-        return cls.from_parts(features, targets, 0.0, (float(spectrum[0]), float(spectrum[-1])), layout)
+        return cls.assemble(features, targets, 0.0, (float(spectrum[0]), float(spectrum[-1])), layout)
 
     @staticmethod
     def loss(margin: jax.Array, target: jax.Array) -> jax.Array:

@@ -13,9 +13,10 @@ import numpy as np
 from lessbits._internal.pytrees import computed_once, static
 from lessbits._internal.summation import separate, squared_norms, sum_pairwise
 from lessbits.datasets.samples import Samples
-from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
+from lessbits.problems.checks import check_numbers, check_parts, check_regularization, check_split
 from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, node_size
+from lessbits.problems.origin import Origin, remember_origin
 from lessbits.problems.reference import in_double
 
 if TYPE_CHECKING:
@@ -47,21 +48,66 @@ class LinearModel(Problem):
     def from_parts(
         cls,
         features: Sequence,
+        targets: Sequence,
+        regularization: float | None = None,
+        condition: tuple | None = None,
+        layout: Layout | None = None,
+    ) -> Self:
+        """Take the features and the targets of each node, and check them; λ is 1/m by default.
+
+        Args:
+            features: A matrix for each node: arrays, nested lists, pandas DataFrames, or SciPy sparse matrices.
+            targets: An array for each node, with one target per row.
+            regularization: λ.
+            condition: (μ, L), where they are known.
+            layout: Where other processes hold further nodes, the layout of all nodes.
+        """
+        check_regularization(regularization)
+        rows, given = check_parts(features, targets)
+        numbers, labels = cls.read_targets(given, layout is None)
+        problem = cls.assemble(rows, numbers, regularization, condition, layout)
+        remember_origin(problem, Origin(labels))
+        return problem
+
+    @classmethod
+    def from_samples(
+        cls,
+        samples: Samples,
+        parts: Sequence[np.ndarray],
+        targets: np.ndarray,
+        regularization: float | None = None,
+        held: np.ndarray | None = None,
+    ) -> Self:
+        """Deal samples to nodes: node i gets the rows `parts[i]`; only the nodes `held` are kept, by default all."""
+        check_regularization(regularization)
+        rows, given = check_split(samples.count, parts, targets)
+        (numbers,), labels = cls.read_targets([given], True)
+        layout = Layout.of(np.array([node_size(samples.features[part]) for part in rows]))
+        kept = rows if held is None else [rows[node] for node in held]
+        features = [samples.features[part] for part in kept]
+        problem = cls.assemble(features, [numbers[part] for part in kept], regularization, layout=layout)
+        remember_origin(problem, Origin(labels))
+        return problem
+
+    @classmethod
+    def read_targets(cls, parts: list[np.ndarray], all_here: bool) -> tuple[list[np.ndarray], np.ndarray | None]:
+        """Return the targets as the loss wants them, and for classes the labels that they were."""
+        return check_numbers(parts), None
+
+    @classmethod
+    def assemble(
+        cls,
+        features: Sequence,
         targets: Sequence[np.ndarray],
         regularization: float | None,
         condition: tuple | None = None,
         layout: Layout | None = None,
     ) -> Self:
-        """Take the feature matrix and the targets of each node; λ is 1/m by default.
-
-        Where other processes hold further nodes, `layout` is that of all nodes.
-        """
+        """Lay out features and targets that are float64 and known to be right; else use `from_parts`."""
         counts = np.array([len(part) for part in targets])
         layout = layout or Layout.of(np.array([node_size(part) for part in features]))
         if regularization is None:
             regularization = 1 / layout.total
-        if not 0 <= regularization < float("inf"):
-            raise InputError(f"regularization is {regularization:g}, but it must be a finite number from 0 on")
         padded = np.zeros((len(targets), layout.samples))
         for node, part in enumerate(targets):
             padded[node, : len(part)] = part
@@ -77,21 +123,6 @@ class LinearModel(Problem):
             jnp.asarray(counts, jnp.int32),
             condition,
         )
-
-    @classmethod
-    def from_samples(
-        cls,
-        samples: Samples,
-        parts: Sequence[np.ndarray],
-        targets: np.ndarray,
-        regularization: float | None,
-        held: np.ndarray | None = None,
-    ) -> Self:
-        """Deal samples to nodes: node i gets the rows `parts[i]`; only the nodes `held` are kept, by default all."""
-        layout = Layout.of(np.array([node_size(samples.features[part]) for part in parts]))
-        kept = parts if held is None else [parts[node] for node in held]
-        features = [samples.features[part] for part in kept]
-        return cls.from_parts(features, [targets[part] for part in kept], regularization, layout=layout)
 
     @staticmethod
     @abstractmethod

@@ -11,9 +11,11 @@ from lessbits._internal.pytrees import computed_once, pytree, static
 from lessbits.datasets.samples import Samples
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.design import Design
+from lessbits.problems.checks import check_parts, check_regularization, check_split, to_class_numbers
+from lessbits.problems.design import Design, Layout, node_size
 from lessbits.problems.linear import extreme_penalties, pull
 from lessbits.problems.logistic import Logistic
+from lessbits.problems.origin import Origin, remember_origin
 
 
 @pytree
@@ -41,19 +43,55 @@ class Softmax(Problem):
     intercept: bool = static(default=False)  # whether the last feature has none
 
     @classmethod
+    def from_parts(
+        cls,
+        features: Sequence,
+        labels: Sequence,
+        classes: int | None = None,
+        regularization: float | None = None,
+        layout: Layout | None = None,
+    ) -> "Softmax":
+        """Take the features and the labels of each node, and check them; λ is 1/m by default.
+
+        Args:
+            features: A matrix for each node: arrays, nested lists, pandas DataFrames, or SciPy sparse matrices.
+            labels: An array for each node, with a class number from 0 to `classes` - 1 per row. Other labels are
+                mapped in sorted order, and a warning is logged.
+            classes: The number of classes; by default as many as there are labels.
+            regularization: λ.
+            layout: Where other processes hold further nodes, the layout of all nodes.
+        """
+        check_regularization(regularization)
+        rows, given = check_parts(features, labels)
+        numbers, values = to_class_numbers(given, classes, layout is None)
+        base = Logistic.assemble(rows, numbers, regularization, layout=layout)
+        return cls._remembered(base, values)
+
+    @classmethod
     def from_samples(
         cls,
         samples: Samples,
         parts: Sequence[np.ndarray],
         labels: np.ndarray,
         classes: int,
-        regularization: float | None,
+        regularization: float | None = None,
         held: np.ndarray | None = None,
     ) -> "Softmax":
         """Deal samples to nodes: node i gets the rows `parts[i]`; labels are 0 … classes - 1."""
-        return cls.with_classes(
-            Logistic.from_samples(samples, parts, labels.astype(float), regularization, held), classes
-        )
+        check_regularization(regularization)
+        rows, given = check_split(samples.count, parts, labels)
+        (numbers,), values = to_class_numbers([given], classes)
+        layout = Layout.of(np.array([node_size(samples.features[part]) for part in rows]))
+        kept = rows if held is None else [rows[node] for node in held]
+        features = [samples.features[part] for part in kept]
+        base = Logistic.assemble(features, [numbers[part] for part in kept], regularization, layout=layout)
+        return cls._remembered(base, values)
+
+    @classmethod
+    def _remembered(cls, base: Logistic, values: np.ndarray) -> "Softmax":
+        problem = cls.with_classes(base, len(values))
+        remember_origin(problem, Origin(values))
+        return problem
 
     @classmethod
     def with_classes(cls, base: Logistic, classes: int) -> "Softmax":
@@ -76,6 +114,10 @@ class Softmax(Problem):
         """Features times classes."""
         return self.design.dim * self.classes
 
+    def margins(self, x: jax.Array) -> jax.Array:
+        """a_ij·X_c of each sample and class, [nodes, samples, classes]."""
+        return self._margins(self.design, x)
+
     def _margins(self, design: Design, x: jax.Array) -> jax.Array:
         matrices = x.reshape(x.shape[0], design.dim, self.classes)
         return jax.vmap(design.margins, in_axes=2, out_axes=2)(matrices)
@@ -97,7 +139,7 @@ class Softmax(Problem):
 
     def gradient(self, x: jax.Array) -> jax.Array:
         """(n/m) Σ_j a_ij (p_ij - e_b)ᵀ + λX_i."""
-        slopes = self.sample_weight[..., None] * self._slopes(self._margins(self.design, x), self.labels)
+        slopes = self.sample_weight[..., None] * self._slopes(self.margins(x), self.labels)
         slopes = computed_once(slopes, self.counts[0] >= 0)
         return self._combine(self.design, slopes) + self._pull(x)
 
@@ -111,7 +153,7 @@ class Softmax(Problem):
 
     def losses(self, x: jax.Array) -> jax.Array:
         """f_i(X_i)."""
-        margins = self._margins(self.design, x)
+        margins = self.margins(x)
         right = jnp.take_along_axis(margins, self.labels[..., None], axis=-1)[..., 0]
         data = (self.sample_weight * (jax.nn.logsumexp(margins, axis=-1) - right)).sum(-1)
         return data + 0.5 * (x * self._pull(x)).sum(-1)

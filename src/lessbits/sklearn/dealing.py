@@ -41,7 +41,7 @@ class DealtRows:
         features = [rows[part] for part in parts]
         layout = Layout.of(np.array([node_size(part) for part in features]))
         layout = layout._replace(samples=_padded_rows(layout.samples))
-        problem = kind.from_parts(features, [self.targets[part] for part in parts], self.penalty, layout=layout)
+        problem = kind.assemble(features, [self.targets[part] for part in parts], self.penalty, layout=layout)
         share = np.zeros(problem.sample_weight.shape)
         for node, part in enumerate(parts):
             share[node, : len(part)] = self.weights[part] * len(parts) / self.weights.sum()

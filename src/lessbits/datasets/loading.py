@@ -1,0 +1,113 @@
+"""Loading samples: from a file, a data folder, scikit-learn or the LIBSVM page."""
+
+import os
+from collections.abc import Sequence
+from numbers import Integral
+from pathlib import Path
+from typing import NamedTuple
+
+from lessbits.datasets.download import BUILT_IN, CATALOGUE, download_samples, find_in_folders, not_found
+from lessbits.datasets.libsvm import load_libsvm
+from lessbits.datasets.samples import Samples
+from lessbits.datasets.tables import load_table, table_format
+from lessbits.errors import InputError, MissingDataError
+
+LARGEST_WIDTH = 2**31 - 1  # scikit-learn reads feature indices as 32-bit integers
+
+
+def load_samples(
+    source: str | os.PathLike[str],
+    features: int | None = None,
+    download: bool = True,
+    *,
+    target: str | None = None,
+    site: str | None = None,
+    drop: Sequence[str] = (),
+) -> Samples:
+    """Load a file by its path, or a data set by its name.
+
+    Files: CSV (also tab-separated, and compressed), Parquet, NumPy's `.npz` with arrays `features` (or `X`), `labels`
+    (or `y`) and optionally `sites`; every other file is read as libsvm (plain, .xz, .bz2 or .gz).
+    A name is searched in the folder `$LESSBITS_DATA`, in the user's cache, among the small data sets of scikit-learn,
+    and on the LIBSVM page.
+
+    Args:
+        source: Path of the file, or name of the data set.
+        features: The number of features, if a libsvm file does not use all of them. It is known for the data sets that
+            are downloaded by name.
+        download: Whether to download a data set that is not found here.
+        target: The column to predict, of a CSV or Parquet file.
+        site: The column that names the site of each row. Each site is a node.
+        drop: Columns of a CSV or Parquet file that are not used, such as numbers of patients.
+
+    >>> load_samples("breast-cancer")
+    Samples('breast-cancer', 569 samples, 30 features, dense, 2 different labels)
+    """
+    if features is not None and not (isinstance(features, Integral) and 1 <= features <= LARGEST_WIDTH):
+        raise InputError(
+            f"the number of features is {features!r}, but it must be a whole number from 1 to {LARGEST_WIDTH}"
+        )
+    columns = _Columns(target, site, tuple(drop))
+    given = os.fspath(source)
+    path = Path(os.path.expanduser(given))
+    # os.path returns False for names that no file can have; pathlib raises.
+    if os.path.isfile(path):
+        return _load_file(path, given, features, columns)
+    if given != os.path.basename(given) or isinstance(source, os.PathLike):
+        raise MissingDataError(
+            f"there is no file {given!r}: give the path of a CSV, Parquet, .npz or libsvm file, or the name of a data "
+            "set such as 'w1a'"
+        )
+    found = find_in_folders(given)
+    if found is not None:
+        # Not checksummed: the file may be the user's own version, and hashing would slow down every load.
+        return _load_file(found, given, features, columns)
+    if table_format(given):
+        raise MissingDataError(f"there is no file {given!r} in this folder: check the name, or give its whole path")
+    if given in BUILT_IN:
+        columns.refuse(given)
+        return _load_built_in(given, features)
+    if given in CATALOGUE and download:
+        return _load_file(download_samples(CATALOGUE[given]), given, features, columns)
+    raise not_found(given)
+
+
+class _Columns(NamedTuple):
+    """What the columns of a table are."""
+
+    target: str | None
+    site: str | None
+    drop: tuple[str, ...]
+
+    def refuse(self, given: str) -> None:
+        """Raise InputError if columns are named, of data without named columns."""
+        for name, column in self._asdict().items():
+            if column:
+                raise InputError(
+                    f"{name} is {column!r}, but {given!r} has no named columns: leave {name} out, or give a CSV, "
+                    "Parquet or .npz file"
+                )
+
+
+def _load_file(path: Path, given: str, features: int | None, columns: _Columns) -> Samples:
+    """Load a file by the suffix of its name."""
+    if table_format(path.name) is None:
+        columns.refuse(given)
+        return load_libsvm(path, given, features)
+    return _check_width(load_table(path, *columns), features)
+
+
+def _load_built_in(name: str, features: int | None) -> Samples:
+    """Load a data set that comes with scikit-learn, unchanged."""
+    import sklearn.datasets  # here, because the import takes a second, and most commands do not need it
+
+    rows, labels = getattr(sklearn.datasets, BUILT_IN[name])(return_X_y=True)
+    return _check_width(Samples(rows, labels, name), features)
+
+
+def _check_width(samples: Samples, features: int | None) -> Samples:
+    if features not in (None, samples.dim):
+        raise InputError(
+            f"the number of features is {features}, but data set {samples.name!r} has {samples.dim}: leave it out"
+        )
+    return samples
