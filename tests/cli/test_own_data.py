@@ -119,7 +119,7 @@ def test_a_test_file_is_read_and_scaled_like_the_data(files):
         ("--data mine.libsvm --site hospital", "'mine.libsvm' has no named columns"),
         ("--data part-{node}.csv --target outcome --site hospital", "has one file per node already"),
         ("--data part-{node}.csv --target outcome --test 0.2", "test is 0.2, a share, but every node has a file"),
-        ("--target outcome", "target is 'outcome', but there is no data"),
+        ("--target outcome", "target was given, but there are no data"),
         ("--data absent.csv --target outcome", "there is no file 'absent.csv' in this folder"),
     ],
 )

@@ -82,7 +82,7 @@ def compare(
     file = out / "report.html"
     write_report(found.traces, file, x_axis="bits per link")
     result = {**found.to_dict(), "interrupted": interrupted}
-    write_result(result, json_file, lambda: comparison_report(found, settings.precision, str(file)))
+    write_result(result, json_file, lambda: comparison_report(result, settings.precision, str(file)))
     if interrupted:
         print_message("interrupted: the same command goes on from here")
         raise KeyboardInterrupt

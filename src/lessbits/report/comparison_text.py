@@ -1,6 +1,6 @@
 """The text that `lessbits compare` prints."""
 
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -9,26 +9,13 @@ from lessbits._internal.wording import counted, human, mean_and_spread
 from lessbits.report.text import number_table
 
 
-class Ranking(Protocol):
-    """What is printed of a comparison."""
-
-    rows: list[dict[str, Any]]
-    refused: dict[str, str]
-    goal: str
-    until: float
-    traces: list[Any]
-
-    def verdict(self) -> str:
-        """Return the result in one sentence."""
-
-
-def comparison_report(found: Ranking, precision: int, report: str | None) -> None:
+def comparison_report(found: dict[str, Any], precision: int, report: str | None) -> None:
     """Print the runs ranked by bits, the verdict, and the path of the HTML report."""
     console = Console(highlight=False)
-    settings, rows, goal = found.traces[0].settings, found.rows, found.goal
-    console.print(f"{settings['problem']}, {settings['network']}, to {goal} {found.until:g}")
+    settings, rows, goal = found["settings"], found["runs"], found["goal"]
+    console.print(f"{settings['problem']}, {settings['network']}, to {goal} {found['until']:g}")
     seeds = rows[0].get("seeds", 1)
-    title = f"{counted(len(found.traces), 'run')}, the fewest bits first"
+    title = f"{counted(seeds * len(rows), 'run')}, the fewest bits first"
     title += f"; mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     table = number_table(title, "", "method", "quantizer", "ended", "iterations", goal, "bits per link", "times")
     for column in (1, 2):
@@ -49,12 +36,12 @@ def comparison_report(found: Ranking, precision: int, report: str | None) -> Non
             f"{row['wire_bits_per_link'] / least:.2f}" if row["ended"] == "reached" else "-",
         )
     console.print(table)
-    console.print(escape(found.verdict()))
+    console.print(escape(found["verdict"]))
     half = "; --precision 32 halves them" if precision == 64 else ""
     exact = any(row["quantizer"] == "exact" for row in rows)
     words = f" Exact messages are {precision}-bit numbers{half}." if exact else ""
     console.print(f"Bits are those of the bytes sent, with headers.{words}")
-    for name, why in found.refused.items():
+    for name, why in found["refused"].items():
         console.print(f"Not run: {escape(name)}: {escape(why)}")
     if report is not None:
         console.print(f"Report, with all curves: {escape(report)}", soft_wrap=True)  # a wrapped path cannot be copied

@@ -249,8 +249,16 @@ class _Runs:
         )
         if not options.tuned:
             return method
-        limits = {"until": options.until, "goal": options.goal, "iterations": options.iterations}
-        return tune(self.problem, self.network, method, seeds=[seed], **limits).method
+        found = tune(
+            self.problem,
+            self.network,
+            method,
+            until=options.until,
+            goal=options.goal,
+            iterations=options.iterations,
+            seeds=[seed],
+        )
+        return found.method
 
     def _file(self, method: str, quantizer: str, seed: int) -> Path | None:
         if self.options.out is None:
