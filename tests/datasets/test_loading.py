@@ -10,10 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.datasets
 from scipy import sparse
 
 import lessbits.errors
 from lessbits.datasets import load_samples
+from lessbits.datasets.download import BUILT_IN
+from lessbits.datasets.loading import _read_table_of_scikit_learn
 from lessbits.errors import InputError, MissingDataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -290,3 +293,13 @@ print([name for name in ("jax", "scipy", "sklearn", "platformdirs", "http") if n
     environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_data_sets_of_scikit_learn_are_its_own_even_if_it_is_not_imported(name):
+    samples = load_samples(name)
+    rows, labels = getattr(sklearn.datasets, BUILT_IN[name])(return_X_y=True)
+    np.testing.assert_array_equal(samples.features, rows)
+    np.testing.assert_array_equal(samples.labels, labels)
+    read = _read_table_of_scikit_learn(name)
+    assert (read is None) == (name == "diabetes")  # whose file holds unscaled numbers

@@ -1,10 +1,13 @@
 """Loading samples: from a file, a data folder, scikit-learn or the LIBSVM page."""
 
+import importlib.util
 import os
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from lessbits.datasets.download import BUILT_IN, CATALOGUE, download_samples, find_in_folders, not_found
 from lessbits.datasets.libsvm import load_libsvm
@@ -12,6 +15,13 @@ from lessbits.datasets.samples import Samples
 from lessbits.datasets.tables import load_table, table_format
 from lessbits.errors import InputError, MissingDataError
 
+# Files with the label in the last column, and their lines before the data.
+TABLES_OF_SCIKIT_LEARN = {
+    "breast-cancer": ("breast_cancer.csv", 1),
+    "digits": ("digits.csv.gz", 0),
+    "iris": ("iris.csv", 1),
+    "wine": ("wine_data.csv", 1),
+}
 LARGEST_WIDTH = 2**31 - 1  # scikit-learn reads feature indices as 32-bit integers
 
 
@@ -99,10 +109,32 @@ def _load_file(path: Path, given: str, features: int | None, columns: _Columns) 
 
 def _load_built_in(name: str, features: int | None) -> Samples:
     """Load a data set that comes with scikit-learn, unchanged."""
-    import sklearn.datasets  # here, because the import takes a second, and most commands do not need it
+    rows, labels = _read_table_of_scikit_learn(name) or _ask_scikit_learn(name)
+    return _check_width(Samples(rows, labels, name), features)
+
+
+def _read_table_of_scikit_learn(name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Read the file of a data set in scikit-learn's folder, as importing scikit-learn takes more than a second.
+
+    None if the file is not a plain table, or not where it is expected.
+    """
+    found = importlib.util.find_spec("sklearn")  # does not import it
+    file, header = TABLES_OF_SCIKIT_LEARN.get(name, (None, 0))
+    if found is None or found.origin is None or file is None:
+        return None
+    path = Path(found.origin).parent / "datasets" / "data" / file
+    try:
+        table = np.loadtxt(path, delimiter=",", skiprows=header)
+    except (OSError, ValueError):
+        return None
+    return table[:, :-1], table[:, -1]
+
+
+def _ask_scikit_learn(name: str) -> tuple[np.ndarray, np.ndarray]:
+    import sklearn.datasets
 
     rows, labels = getattr(sklearn.datasets, BUILT_IN[name])(return_X_y=True)
-    return _check_width(Samples(rows, labels, name), features)
+    return rows, labels
 
 
 def _check_width(samples: Samples, features: int | None) -> Samples:
