@@ -61,9 +61,9 @@ from .networks.network import Network as Network
 from .problems.base import Problem as Problem
 from .problems.consensus import Consensus as Consensus
 from .problems.custom import Custom as Custom
-from .problems.custom import Outside as Outside
 from .problems.least_squares import LeastSquares as LeastSquares
 from .problems.logistic import Logistic as Logistic
+from .problems.outside import Outside as Outside
 from .problems.softmax import Softmax as Softmax
 from .problems.stream import Stream as Stream
 from .quantizers import make_quantizer as make_quantizer

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.config.provenance import provenance
 from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.datasets import load_samples, split_samples
 from lessbits.datasets.shards import NODE, load_shards
@@ -16,6 +15,7 @@ from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import ProgressOption
+from lessbits.engines.recording.provenance import provenance
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.run import run_where_held
 from lessbits.engines.schedule import record_interval
@@ -64,7 +64,8 @@ class Experiment:
             iterations=settings.iterations,
             seed=settings.seed,
             until=settings.until,
-            goal=settings.goal,
+            goal=None if settings.scoring == "off" else settings.goal,
+            scoring=settings.scoring != "off",
             record_every=settings.record_every,
             link_model=link_model,
             progress=progress,
@@ -142,6 +143,8 @@ def build_parts(settings: Settings, transport: Transport | None = None) -> tuple
     problem, settings = _random(settings, held) if settings.data is None else _from_data(settings, held, team)
     if transport is not None:
         problem = PartitionedProblem(problem, transport)
+    if settings.scoring != "solution":
+        problem = problem.without_solution()
     if settings.dim not in (None, problem.dim):
         raise InputError(f"dim is {settings.dim}, but the data make it {problem.dim}: leave dim out")
     return problem, network, settings.updated(dim=problem.dim)
@@ -168,6 +171,8 @@ def _check_names(settings: Settings) -> Settings:
             check_name(kind, given, allowed)
     choices = resolve_choices(find_method(settings.method), settings.option, settings.messages, settings.quantizer)
     settings = settings.updated(**choices._asdict())
+    if settings.scoring == "loss" and "goal" not in settings.model_fields_set:
+        settings = settings.updated(goal="gradient")
     seed = settings.seed
     return settings.updated(
         problem_seed=seed if settings.problem_seed is None else settings.problem_seed,

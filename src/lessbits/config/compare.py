@@ -84,6 +84,8 @@ def _checked(settings: Settings, methods: Sequence[str]) -> Settings:
     for name, plural in (("method", "methods"), ("quantizer", "quantizers")):
         if name in given:
             raise InputError(f"{name} was given, but compare takes several: name them with --{plural}")
+    if settings.scoring != "solution":
+        raise InputError(f"scoring is {settings.scoring!r}, but compare ranks runs by their error: leave it out")
     for name in STEP_SIZES:
         if getattr(settings, name) is not None:
             raise InputError(f"{name} was given, but methods differ in their step sizes: leave it out")

@@ -2,9 +2,10 @@
 
 from lessbits.problems.base import Problem
 from lessbits.problems.consensus import Consensus
-from lessbits.problems.custom import Custom, Outside
+from lessbits.problems.custom import Custom
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.problems.logistic import Logistic
+from lessbits.problems.outside import Outside
 from lessbits.problems.softmax import Softmax
 from lessbits.problems.stream import Stream
 

@@ -127,7 +127,8 @@ def simulate(
     program = shard_rows(Program.of(problem, network, method, run_options, measures, codecs), devices)
     clock = time.perf_counter()
     state, first = _begin(program, run_options.start)
-    program = program.started(float(first["error"]))
+    problem.raise_failure()
+    program = program.started(first)
     check_goal(run_options.goal, run_options.until, first, program.target)
     recorder = Recorder(first, problem, network, method)
     chunks = ChunkRecorder(run_options, recorder, codecs)
@@ -141,7 +142,7 @@ def simulate(
     if interrupted:
         chunks.save(chunk)
     ending = Ending(np.asarray(chunk.state.x), int(chunk.iteration), compile_seconds, interrupted)
-    return finish(run_options, program.stop, recorder, method, program.problem, ending)
+    return finish(run_options, program.stop, recorder, method, problem, ending)
 
 
 def _first_chunk(
@@ -166,6 +167,7 @@ def _run(program: Program, chunk: Chunk, chunks: ChunkRecorder, options: RunOpti
             clock = time.perf_counter()
             chunk = jax.block_until_ready(_run_chunk(program.fit(iteration), chunk, put(most, np.int32)))
             seconds = time.perf_counter() - clock
+            program.problem.raise_failure()
             chunks.record(chunk, seconds)
             iteration = int(chunk.iteration)
             throttle.update(seconds / max(int(chunk.records), 1))
