@@ -179,6 +179,7 @@ def test_records_with_other_metrics_are_not_mixed(tmp_path):
         (BLIND, {"goal": "suboptimality"}, "take consensus, loss, gradient"),
         (BLIND, {"goal": "gradeint"}, "did you mean 'gradient'"),
         (PROBLEM, {"metrics": {"error": spread}}, "choose another name"),
+        (PROBLEM, {"measures": {"error": lambda state, problem: 0.0}}, "a measure is named 'error'"),
         (PROBLEM, {"metrics": {"spread": lambda x: x}}, "one number"),
         (PROBLEM, {"metrics": {"spread": lambda x: float(x.sum())}}, "cannot be computed of x of shape"),
         (PROBLEM, {"metrics": {"spread": 3}}, "must be a function"),

@@ -218,7 +218,7 @@ def test_ranks_that_are_set_up_differently_say_so():
 
 def test_a_value_that_is_no_number_is_named_with_its_node():
     def loss(x, node):
-        return jnp.where((node == 4) & (x[0] != 0), jnp.nan, 0.5 * jnp.sum((x - node) ** 2))
+        return jnp.where((node == 4) & (x[0] != 0), jnp.nan, 1.0) * 0.5 * jnp.sum((x - node) ** 2)
 
     nodes = jnp.arange(6.0)[:, None]
     problem = Custom.make(loss, nodes, DIM, smoothness=1.0, convexity=1.0, solution=np.full(DIM, 2.5))

@@ -135,8 +135,7 @@ class Settings(BaseModel):
         "error",
         "Run",
         "what --until is compared with: error (mean of ‖x_i - x*‖²), suboptimality, consensus, loss, or gradient "
-        "(squared norm, plus the disagreement)",
-        "error; gradient with --scoring loss",
+        "(squared norm, plus the disagreement; usual with --scoring loss)",
     )
     scoring: Literal["solution", "loss", "off"] = _setting(
         "solution",

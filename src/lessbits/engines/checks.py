@@ -1,6 +1,6 @@
 """Checks of the start, the metrics and the goal of a run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -61,12 +61,18 @@ class _PlainMetric:
         return self.function(mean)
 
 
+def check_new_names(kind: str, names: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raise an `InputError` for a metric or measure that is named as another column is."""
+    for name in names:
+        if name in (*GOALS, *COUNTED, *others):
+            raise InputError(f"a {kind} is named {name!r}, as another column is: choose another name")
+
+
 def check_metrics(metrics: Mapping[str, Metric] | None, dim: int) -> dict[str, Any]:
     """Return the user's own metrics as pytrees. Raise an `InputError` for one that gives no number, or has no name."""
     checked: dict[str, Any] = {}
+    check_new_names("metric", metrics or {})
     for name, metric in (metrics or {}).items():
-        if name in (*GOALS, *COUNTED):
-            raise InputError(f"a metric is named {name!r}, as a column of every trace is: choose another name")
         if not (isinstance(name, str) and name.isidentifier() and callable(metric)):
             raise InputError(f"the metric {name!r} must be a function, and its name a word such as test_loss")
         plain = jax.tree_util.treedef_is_leaf(jax.tree.structure(metric))

@@ -9,6 +9,7 @@ import numpy as np
 from lessbits._internal.memory import check_fits, free_memory
 from lessbits._internal.pytrees import on_cpu
 from lessbits._internal.randomness import Step, make_seed
+from lessbits.engines.recording.provenance import method_option
 from lessbits.methods.base import Method, Outbox, Start, State
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
@@ -49,7 +50,7 @@ def run_bytes(problem: Problem, local: LocalNetwork, method: Method) -> int:
 
 def _matrix_bytes(problem: Problem, method: Method) -> int:
     """Return the bytes of a matrix per node, which dual gradients need; those of average consensus need none."""
-    if method.gradients.option != "A" or problem.averages:
+    if method_option(method) != "A" or problem.averages:
         return 0
     return MATRICES * problem.nodes * problem.dim**2 * jnp.dtype(jnp.result_type(float)).itemsize
 

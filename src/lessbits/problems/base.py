@@ -189,7 +189,9 @@ class Problem(ABC):
         """E‖∇f_i(x*, ξ) - ∇f_i(x*)‖² of single samples, float64 [nodes here]."""
         with in_double(self) as problem:
             x = jnp.broadcast_to(jnp.asarray(solution), (self.nodes, self.dim))
-            return np.asarray(_single_sample_variance(problem, x))
+            found = np.asarray(_single_sample_variance(problem, x))
+        self.raise_failure()
+        return found
 
     @property
     def condition_number(self) -> float:

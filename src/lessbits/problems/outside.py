@@ -111,7 +111,7 @@ class Outside(Declared):
             )
         return found
 
-    def _call(self, what: str, ask: Callable[..., np.ndarray], size: Any, *arguments: jax.Array) -> jax.Array:
+    def _call(self, ask: Callable[..., np.ndarray], size: Any, *arguments: jax.Array) -> jax.Array:
         """Call `ask` with arrays of one row per node: at once, or from compiled code."""
         kind = arguments[0].dtype
 
@@ -144,7 +144,7 @@ class Outside(Declared):
         def ask(point: np.ndarray, node: int) -> np.ndarray:
             return self._answer(self.function, "gradient", point, node)
 
-        return self._call("gradient", ask, x.shape, x, self.numbers)
+        return self._call(ask, x.shape, x, self.numbers)
 
     def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
         """Call the function of single samples, node by node."""
@@ -157,7 +157,7 @@ class Outside(Declared):
         def ask(point: np.ndarray, node: int, batch: np.ndarray) -> np.ndarray:
             return np.mean([self._answer(one, "sample gradient", point, node, int(j)) for j in batch], axis=0)
 
-        return self._call("sample gradient", ask, x.shape, x, self.numbers, indices)
+        return self._call(ask, x.shape, x, self.numbers, indices)
 
     def losses(self, x: jax.Array) -> jax.Array:
         """Call the loss function; NaN if there is none."""
@@ -168,7 +168,7 @@ class Outside(Declared):
         def ask(point: np.ndarray, node: int) -> np.ndarray:
             return self._answer(loss, "loss", point, node)
 
-        return self._call("loss", ask, x.shape[:1], x, self.numbers)
+        return self._call(ask, x.shape[:1], x, self.numbers)
 
     def hessian(self, x: jax.Array) -> jax.Array:
         """Not known."""

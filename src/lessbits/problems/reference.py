@@ -79,8 +79,8 @@ class MeanLoss:
         self.slow.say(f"{self.products} products of the Hessian and a vector")
         product = np.asarray(mean_rows(self.team.all_gather(np.asarray(_products(self.here, x, vector)))))
         curvature, size = vector @ product, np.linalg.norm(vector) * np.linalg.norm(product)
-        if self.agreed(curvature) < -1e-6 * self.agreed(size):
-            raise InputError(f"no solution was computed, as the mean loss is not convex: {GIVE_SOLUTION}")
+        if self.agreed(curvature) == 0 or self.agreed(curvature) < -1e-6 * self.agreed(size):
+            raise InputError(f"no solution was computed, as the mean loss is flat or not convex: {GIVE_SOLUTION}")
         if self.products > MOST_PRODUCTS:
             raise InputError(
                 f"no solution was found with {MOST_PRODUCTS} products of the Hessian and a vector: {GIVE_SOLUTION}"
@@ -138,6 +138,22 @@ def minimise(problem: Problem, team: Team = SINGLE_PROCESS) -> np.ndarray:
             f"add regularization, scale the data, or {GIVE_SOLUTION}"
         )
     return x
+
+
+def check_minimum(problem: Problem, solution: np.ndarray, team: Team = SINGLE_PROCESS) -> None:
+    """Raise an `InputError` if the mean loss has a direction of negative curvature where its gradient is zero."""
+    with in_double(problem) as wide:
+        mean = MeanLoss(wide, team)
+        if problem.dim > min(LARGEST_DENSE, problem.largest_dense):
+            # One direction: the solver has seen many more, unless it ended where it started.
+            mean.product(solution, np.random.default_rng(0).normal(size=problem.dim))
+            return
+        values = np.linalg.eigvalsh(mean.hessian(solution))
+        if mean.agreed(values[0]) < -1e-6 * mean.agreed(np.abs(values).max()):
+            raise InputError(
+                f"no solution was found, as the mean loss is not convex: where its gradient vanishes, it is no "
+                f"minimum; {GIVE_SOLUTION}"
+            )
 
 
 class _Descent:

@@ -79,6 +79,8 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
     }
     if prepared >= 0.1:
         facts["time"] += f"; before that {prepared:.3g} s for the problem, its solution and step sizes"
+    if len(trace.x) < settings["nodes"]:
+        facts["x"] = "stays at the ranks, as nothing is scored; --solution FILE gathers it"
     if settings["engine"] == "mpi":
         facts["engine"] = f"MPI, {counted(ranks or 1, 'rank')}"
     if "compute_seconds" in last:

@@ -5,8 +5,11 @@ import platform
 import re
 import shlex
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from lessbits.methods.base import Method
 from lessbits.networks import Network
@@ -30,7 +33,10 @@ def provenance(problem: Problem, network: Network, method: Method) -> dict[str, 
 
 def made_in_python(problem: Problem, network: Network, method: Method) -> dict[str, Any]:
     """Return the same for a run that was made in Python. It computes nothing that takes long."""
-    rate = method.proven_rate(problem, network) if _knows_constants(problem, network, method) else None
+    rate = None
+    with suppress(Exception):  # a problem or a method of the user's own must not fail after its run
+        if _knows_constants(problem, network, method):
+            rate = method.proven_rate(problem, network)
     return {**_facts(network), "command": MADE_IN_PYTHON, "rate": rate}
 
 
@@ -40,6 +46,7 @@ def run_settings(problem: Problem, network: Network, method: Method, options: "R
 
     kind = type(method)
     messages = getattr(method, "messages", None)
+    sizes = {name: getattr(method, name) for name in method.step_size_names}
     return {
         "problem": problem_name(problem),
         "nodes": network.nodes,
@@ -47,11 +54,11 @@ def run_settings(problem: Problem, network: Network, method: Method, options: "R
         "network": network.name,
         "weights": network.weighting,
         "method": method.name,
-        "option": method.gradients.option,
+        "option": method_option(method),
         "messages": messages if kind.message_kinds and isinstance(messages, str) else None,
         "corrected": bool(getattr(method, "corrected", False)),
         "quantizer": method.compressors[0].name,
-        **{name: float(getattr(method, name)) for name in method.step_size_names},
+        **{name: float(size) for name, size in sizes.items() if np.ndim(size) == 0},
         "batch_size": method.gradients.batch_size,
         "iterations": options.iterations,
         "until": options.until,
@@ -61,6 +68,11 @@ def run_settings(problem: Problem, network: Network, method: Method, options: "R
         "code": options.code,
         "precision": 8 * jnp.dtype(jnp.result_type(float)).itemsize,
     }
+
+
+def method_option(method: Method) -> str:
+    """Return the option of a method, A to D. Its gradients do not tell dual ones, which primal-dual takes itself."""
+    return getattr(method, "option", None) or method.gradients.option
 
 
 def problem_name(problem: Problem) -> str:
@@ -90,7 +102,7 @@ def _facts(network: Network) -> dict[str, Any]:
 
 def _knows_constants(problem: Problem, network: Network, method: Method) -> bool:
     """Return whether L, μ and the spectrum of the network are known, or found in no time, without x*."""
-    if hasattr(problem, "here") or not problem.local_constants or method.gradients.option == "C":
+    if hasattr(problem, "here") or not problem.local_constants or method_option(method) == "C":
         return False  # held by several ranks, estimated at x*, or with noise at x*
     spectrum = network.nodes <= 300 or network.unit_spectrum is not None or "_spectrum" in vars(network)
     return spectrum and ("_data_curvature" in vars(problem) or problem.samples * problem.dim <= SMALL)

@@ -16,7 +16,7 @@ from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
 from lessbits.codecs.base import Codec
-from lessbits.engines.checks import check_goal
+from lessbits.engines.checks import check_goal, check_new_names
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.interrupts import Interrupts
@@ -121,6 +121,7 @@ def simulate(
         return run_stepwise(problem, network, method, SingleProcess(), run_options)
     make_room()
     run_options = run_options.checked(problem, network, method)
+    check_new_names("measure", measures or {}, run_options.metrics or {})
     assert run_options.start is not None
     codecs = make_codecs(method.compressors, problem.dim, run_options.code)
     devices = choose_devices(devices, network.nodes, problem.dim)
