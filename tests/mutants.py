@@ -75,8 +75,8 @@ MUTANTS = [
     Mutant(
         "NaN is no divergence",
         "engines/stopping.py",
-        'return (metrics["error"] <= self.ceiling) ^ True',
-        'return metrics["error"] > self.ceiling',
+        "return (metrics[name] <= self.ceilings[name]) ^ True",
+        "return metrics[name] > self.ceilings[name]",
         ("engines/test_simulate.py", "tuning/test_sweep.py", "engines/test_stepwise.py"),
     ),
     Mutant(

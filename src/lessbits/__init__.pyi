@@ -63,11 +63,11 @@ from .networks.network import Network as Network
 from .problems.base import Problem as Problem
 from .problems.consensus import Consensus as Consensus
 from .problems.custom import Custom as Custom
-from .problems.custom import Outside as Outside
 from .problems.held_out import held_out_metrics as held_out_metrics
 from .problems.least_squares import LeastSquares as LeastSquares
 from .problems.logistic import Logistic as Logistic
 from .problems.making import make_problem as make_problem
+from .problems.outside import Outside as Outside
 from .problems.softmax import Softmax as Softmax
 from .problems.stream import Stream as Stream
 from .quantizers import make_quantizer as make_quantizer

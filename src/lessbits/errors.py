@@ -17,6 +17,20 @@ class WireError(InputError):
     """Received bytes are not a message of this codec, or not the expected message. The message says which and why."""
 
 
+def mistake_line(error: BaseException) -> str | None:
+    """Return the line for a mistake of the user, or for a file or memory that is not there; None for other errors."""
+    match error:
+        case WireError() | BrokenPipeError():
+            return None
+        case InputError():
+            return " ".join(str(error).split())
+        case MemoryError():
+            return f"this needs more memory than there is ({error}): take fewer nodes, dimensions or samples"
+        case OSError():
+            return f"{error.filename or 'input or output'}: {error.strerror or error}"
+    return None
+
+
 def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
     """Return `given` if it is one of `allowed`, else raise with the nearest match."""
     names = list(allowed)

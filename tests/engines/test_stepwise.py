@@ -1,5 +1,6 @@
 """The engine of real bytes, on threads as ranks: the same run as the simulator's, bit for bit."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from engines.threads import on_ranks, run_on
@@ -7,10 +8,10 @@ from tiers import slow_but
 
 from lessbits import (
     Consensus,
+    Custom,
     InputError,
     LeastSquares,
     Logistic,
-    Outside,
     PrimalDual,
     load_samples,
     make_method,
@@ -216,10 +217,11 @@ def test_ranks_that_are_set_up_differently_say_so():
 
 
 def test_a_value_that_is_no_number_is_named_with_its_node():
-    def gradient(x, node):
-        return x * np.nan if node == 4 and x[0] != 0 else x - node
+    def loss(x, node):
+        return jnp.where((node == 4) & (x[0] != 0), jnp.nan, 1.0) * 0.5 * jnp.sum((x - node) ** 2)
 
-    problem = Outside.make(gradient, 6, DIM, smoothness=1.0, convexity=1.0, solution=np.full(DIM, 2.5))
+    nodes = jnp.arange(6.0)[:, None]
+    problem = Custom.make(loss, nodes, DIM, smoothness=1.0, convexity=1.0, solution=np.full(DIM, 2.5))
     network, method = make_network("ring", 6), method_of(eta=0.5)
     with pytest.raises(InputError, match="node 4 has a value that is no finite number in iteration 1"):
         run_stepwise(problem, network, method, SingleProcess(), RunOptions(iterations=5))

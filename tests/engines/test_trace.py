@@ -6,9 +6,27 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from lessbits import Consensus, InputError, LinkModel, PrimalDual, Trace, make_network, make_quantizer, simulate
+from lessbits import (
+    Consensus,
+    InputError,
+    LeastSquares,
+    LinkModel,
+    Outside,
+    PrimalDual,
+    Settings,
+    Trace,
+    make_method,
+    make_network,
+    make_quantizer,
+    primal_dual,
+    pytree,
+    simulate,
+    version,
+)
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import FORMAT
+from lessbits.report.formats import markdown_report
+from lessbits.report.runs import name_runs
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +182,64 @@ def test_counts_beyond_32_bits_stay_exact():
 def test_a_link_model_that_cannot_be_is_refused(arguments):
     with pytest.raises(InputError, match="times must be at least 0 and the bandwidth above 0"):
         LinkModel(**arguments)
+
+
+def test_runs_made_in_python_say_what_they_are(tmp_path):
+    """Settings by the names of `Settings`, and provenance, in every engine; a report names the runs by them."""
+    network = make_network("ring", 4)
+    problem = LeastSquares.random(4, 3)
+    method = make_method("lead", problem, network, "dit-3", eta=0.1, gamma=0.2, alpha=0.3)
+    options = {"iterations": 6, "seed": 5, "record_every": 2}
+    compiled, encoded = (simulate(problem, network, method, **options, encode=encode) for encode in (False, True))
+    expected = {
+        "problem": "least-squares",
+        "nodes": 4,
+        "dim": 3,
+        "network": "ring",
+        "weights": "metropolis",
+        "method": "lead",
+        "option": "B",
+        "messages": None,
+        "quantizer": "dit-3",
+        "eta": 0.1,
+        "gamma": 0.2,
+        "alpha": 0.3,
+        "goal": "error",
+        "until": None,
+        **options,
+    }
+    for trace in (compiled, encoded):
+        assert trace.settings.items() >= expected.items()
+        assert trace.provenance["version"] == version.__version__
+        assert trace.provenance["command"] == "made in Python"
+        assert trace.provenance["edges"][0] == [0, 0, 1, 2]
+    compiled.save(tmp_path / "run")
+    assert Trace.load(tmp_path / "run").settings == compiled.settings
+    assert set(compiled.settings) <= {*Settings.model_fields}
+    other = simulate(problem, network, primal_dual(problem, network, "dit-3", theta=0.1, eta=0.2), **options)
+    assert name_runs([compiled, other]) == ["lead option B, dit-3", "primal-dual option B, independent messages, dit-3"]
+    assert 0 < other.provenance["rate"] < 1
+    assert "made in Python" in markdown_report([compiled, other])
+
+
+def test_problems_of_ones_own_are_named_by_their_class():
+    problem = Outside.make(lambda x, node: x, 4, 3, solution=None)
+    network = make_network("ring", 4)
+    method = primal_dual(problem, network, "exact", theta=0.1, eta=0.2)
+    trace = simulate(problem, network, method, iterations=1)
+    assert trace.settings["problem"] == "Outside"
+    assert trace.provenance["rate"] is None
+
+
+def test_a_problem_without_constants_loses_no_run():
+    """What is stored beside the results must not fail after the run."""
+
+    @pytree
+    class Unknown(Consensus):
+        @property
+        def smoothness(self):
+            raise NotImplementedError
+
+    problem, network = Unknown.random(4, 3), make_network("ring", 4)
+    trace = simulate(problem, network, primal_dual(problem, network, "exact", theta=0.1, eta=0.2), iterations=1)
+    assert (trace.settings["problem"], trace.provenance["rate"]) == ("Unknown", None)

@@ -187,10 +187,34 @@ def test_a_bad_shard_ends_all_ranks_with_one_line(tmp_path):
     status, out, err = lessbits(
         "run", "--engine", "mpi", "--ranks", 2, "--nodes", 4, "--problem", "logistic", "--data", data
     )
-    assert (status, out.strip()) == (1, "")
+    assert (status, out.strip()) == (2, "")
     assert len(err.strip().splitlines()) == 1
     assert err.startswith("lessbits: rank 1 of 2: ")
     assert "part-3.libsvm', line 3" in err
+
+
+@pytest.mark.parametrize("name", ["nowhere.libsvm", pytest.param("part-{node}.libsvm", marks=pytest.mark.slow)])
+def test_a_missing_file_has_status_2(name, tmp_path):
+    """At all ranks, or at the one whose node has no file."""
+    write_shards(tmp_path, 3)
+    flags = ("--engine", "mpi", "--ranks", 2, "--nodes", 4, "--problem", "logistic", "--data", tmp_path / name)
+    status, out, err = lessbits("run", *flags)
+    assert (status, out.strip()) == (2, "")
+    assert len(err.strip().splitlines()) == 1
+    assert name.replace("{node}", "3") in err
+
+
+def test_ranks_that_score_nothing_exchange_messages_alone(tmp_path, here):
+    arguments = (*SMALL, "--iterations", 40, "--theta", 0.2, "--eta", 0.7, "--quiet", "--solution")
+    flags = ("--engine", "mpi", "--ranks", 2, "--scoring", "off")
+    status, out, err = lessbits(*arguments, tmp_path / "unscored.npy", *flags)
+    assert (status, err) == (0, "")
+    assert "stopped after 40 iterations" in out
+    assert "error" not in out
+    assert here(*arguments, tmp_path / "scored.npy").status == 0
+    assert (tmp_path / "unscored.npy").read_bytes() == (tmp_path / "scored.npy").read_bytes()
+    status, _, err = lessbits(*SMALL, *flags, "--until", 1e-3)
+    assert (status, "scoring is off" in err) == (2, True)
 
 
 def test_a_missing_shard_is_named_with_its_node(tmp_path, here):

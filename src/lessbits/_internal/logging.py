@@ -6,9 +6,12 @@ not be written, through Python's handler of last resort.
 
 import logging
 import sys
+import time
 from functools import lru_cache
 
 logger = logging.getLogger("lessbits")
+
+SLOW = 10.0  # seconds after which work that shows nothing else says what it does
 
 
 @lru_cache(maxsize=100)
@@ -32,3 +35,16 @@ def show_messages() -> None:
     logger.setLevel(logging.INFO)
     if not any(isinstance(handler, StandardError) for handler in logger.handlers):
         logger.addHandler(StandardError())
+
+
+class SlowStep:
+    """Says what is being done if it takes more than ten seconds, and then every thirty. It never stops the work."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.due = what, time.monotonic() + SLOW
+
+    def say(self, state: str) -> None:
+        """Log how far the work is, if a line is due."""
+        if time.monotonic() >= self.due:
+            self.due = time.monotonic() + 3 * SLOW
+            logger.warning(f"{self.what} ({state})")

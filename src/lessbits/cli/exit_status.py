@@ -8,7 +8,7 @@ import typer
 
 from lessbits.cli.output import print_message
 from lessbits.engines.distributed.launch import end_all_ranks, rank_number
-from lessbits.errors import InputError
+from lessbits.errors import InputError, mistake_line
 
 MISTAKE = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -29,17 +29,14 @@ def explain(error: BaseException) -> Exit | None:
             return Exit(MISTAKE, str(error))
         case KeyboardInterrupt() | typer.Abort():  # which of the two depends on the version of typer
             return Exit(INTERRUPTED)
-        case MemoryError():
-            advice = "take fewer nodes, dimensions or samples"
-            return Exit(MISTAKE, f"this needs more memory than there is ({error}): {advice}")
         case SystemExit():
             # rich exits by itself when the reader of its output is gone.
             reader_left = isinstance(error.__context__, BrokenPipeError)
             return Exit(READER_LEFT if reader_left else _as_status(error.code))
         case BrokenPipeError():
             return Exit(READER_LEFT)
-        case OSError():
-            return Exit(MISTAKE, f"{error.filename or 'input or output'}: {error.strerror or error}")
+    if (line := mistake_line(error)) is not None:
+        return Exit(MISTAKE, line)
     if hasattr(error, "format_message"):
         # A usage error of the option parser. Its class has two homes, click and typer, so test for what they share.
         command = getattr(getattr(error, "ctx", None), "command_path", "lessbits")
@@ -49,7 +46,7 @@ def explain(error: BaseException) -> Exit | None:
 
 def report_error(error: BaseException, ending: Exit) -> None:
     """Print the line of an error, and leave the process in a state in which it can exit."""
-    if isinstance(error, InputError) and rank_number() is not None:
+    if ending.status == MISTAKE and mistake_line(error) is not None and rank_number() is not None:
         end_all_ranks(error)  # the other ranks would wait for this one
     if isinstance(error, BrokenPipeError):
         # Python flushes standard output once more at exit: give it somewhere to go.

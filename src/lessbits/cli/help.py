@@ -57,7 +57,7 @@ COMPLETIONS: dict[str, tuple[str, ...]] = {
         "scaled-",
     ),
     "stepsizes": ("theory", "practical"),
-    "goal": ("error", "suboptimality", "consensus"),
+    "goal": ("error", "suboptimality", "consensus", "loss", "gradient"),
     "precision": ("32", "64"),
     "engine": ("simulate", "mpi"),
     "code": ("entropy", "fixed"),

@@ -71,6 +71,7 @@ def run(
         resume_at=resume_at,
         progress=not quiet,
         log=log,
+        gather_x=solution is not None,
     )
     finished = run_job(settings, request)
     if finished is None:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from lessbits.config.data import DEFAULT_NODES, Metrics, default_nodes, load_data, problem_of_data, sites_of
-from lessbits.config.provenance import provenance
 from lessbits.config.settings import Settings
 from lessbits.engines.checks import GOALS
 from lessbits.engines.distributed.partitioned import PartitionedProblem
@@ -15,6 +14,7 @@ from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import ProgressOption
+from lessbits.engines.recording.provenance import provenance
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.run import run_where_held
 from lessbits.engines.schedule import record_interval
@@ -59,12 +59,14 @@ class Experiment:
             iterations=settings.iterations,
             seed=settings.seed,
             until=settings.until,
-            goal=settings.goal,
+            goal=None if settings.scoring == "off" else settings.goal,
+            scoring=settings.scoring != "off",
             record_every=settings.record_every,
             link_model=link_model_of(settings),
             progress=progress,
             code=settings.code,
             checkpoints=checkpoints,
+            metrics=self.metrics or None,
         )
         origin = settings.model_dump(), provenance(self.problem, self.network, self.method)
         try:
@@ -164,6 +166,8 @@ def build_all_parts(settings: Settings, transport: Transport | None = None) -> B
         problem, settings, metrics = problem_of_data(settings, data, held, team)
     if transport is not None:
         problem = PartitionedProblem(problem, transport)
+    if settings.scoring != "solution":
+        problem = problem.without_solution()
     if settings.dim not in (None, problem.dim):
         raise InputError(f"dim is {settings.dim}, but the data make it {problem.dim}: leave dim out")
     return BuiltParts(problem, network, settings.updated(dim=problem.dim), metrics)
@@ -196,6 +200,8 @@ def _check_names(settings: Settings) -> Settings:
             check_name(kind, given, allowed)
     choices = resolve_choices(find_method(settings.method), settings.option, settings.messages, settings.quantizer)
     settings = settings.updated(**choices._asdict())
+    if settings.scoring == "loss" and "goal" not in settings.model_fields_set:
+        settings = settings.updated(goal="gradient")
     seed = settings.seed
     return settings.updated(
         problem_seed=seed if settings.problem_seed is None else settings.problem_seed,

@@ -2,7 +2,7 @@
 
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ class RunRequest:
         resume_at: Iteration to resume from; None for the newest checkpoint.
         progress: Whether to show progress on standard error.
         log: File to append a log to; None for no log.
+        gather_x: Whether rank 0 needs the final x of all nodes, if nothing is scored and they are still at their ranks.
     """
 
     checkpoint_folder: Path | None = None
@@ -41,6 +42,7 @@ class RunRequest:
     resume_at: int | None = None
     progress: bool = False
     log: Path | None = None
+    gather_x: bool = False
 
     def checkpoints(self, settings: dict[str, Any] | None = None) -> Checkpoints | None:
         """Return the checkpoint folder with the resolved settings to store there; None without a folder."""
@@ -97,6 +99,9 @@ def _run(settings: Settings, request: RunRequest, transport: "Transport | None" 
     resolved = experiment.settings.model_dump()
     with Log(request.log, resolved) if request.log and team.rank == 0 else nullcontext() as log:
         trace, interrupted = _iterate(experiment, request.progress, log, request.checkpoints(resolved))
+    if request.gather_x and settings.scoring == "off":
+        x = team.gather(trace.x)
+        trace = trace if x is None else replace(trace, x=x)
     return FinishedRun(trace, experiment.settings, experiment.network.describe(), interrupted, prepared, team.size)
 
 

@@ -145,7 +145,16 @@ class Settings(BaseModel):
     iterations: int = _setting(10_000, "Run", "largest number of iterations", ge=1, le=LARGEST_COUNT)
     until: float | None = _setting(None, "Run", "stop as soon as the goal is at most this", ge=0)
     goal: str = _setting(
-        "error", "Run", "what --until is compared with: error (mean of ‖x_i - x*‖²), suboptimality or consensus"
+        "error",
+        "Run",
+        "what --until is compared with: error (mean of ‖x_i - x*‖²), suboptimality, consensus, loss, or gradient "
+        "(squared norm, plus the disagreement; usual with --scoring loss)",
+    )
+    scoring: Literal["solution", "loss", "off"] = _setting(
+        "solution",
+        "Run",
+        "how records are scored: solution (against x*, which is computed first), loss (without x*: loss and gradient), "
+        "or off (only bits are counted, and ranks exchange nothing but messages)",
     )
     record_every: int | None = _setting(
         None, "Run", "iterations between two records", "at most 10 000 records per run", ge=1

@@ -1,17 +1,38 @@
-"""Checks of the start and the goal of a run."""
+"""Checks of the start, the metrics and the goal of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.engines.scoring import Target
-from lessbits.errors import InputError
+from lessbits._internal.arrays import first_line
+from lessbits._internal.pytrees import pytree, static
+from lessbits.engines.scoring import MetricChoice, Target, knows_smoothness
+from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Start
 from lessbits.problems.base import Problem
 
-GOALS = ("error", "suboptimality", "consensus")
+GOALS = ("error", "suboptimality", "consensus", "loss", "gradient")
+COUNTED = (
+    "iteration",
+    "bits_per_link",
+    "total_bits",
+    "wire_bits_per_link",
+    "messages",
+    "gradient_evaluations",
+    "gradient_rounds",
+    "epochs",
+    "seconds",
+    "simulated_seconds",
+    "compute_seconds",
+    "coding_seconds",
+    "communication_seconds",
+    "bytes_between_ranks",
+)
+
+Metric = Callable[[jax.Array], Any]  # maps the mean point x̄, [dim], to a number
 
 
 def check_start(start: Start | None, problem: Problem) -> Start:
@@ -30,14 +51,85 @@ def check_start(start: Start | None, problem: Problem) -> Start:
     return Start(**given)
 
 
-def check_goal(goal: str, until: float | None, first: Mapping[str, Any], target: Target) -> None:
-    """Raise an `InputError` for a goal that cannot be computed, or not accurately enough."""
-    if goal != "suboptimality":
-        return
-    rounding = 4 * float(jnp.abs(target.optimum) * jnp.finfo(target.optimum.dtype).eps)
-    if not np.isfinite(float(first[goal])):
-        raise InputError("the suboptimality of this problem is not known: give it a loss, or take the goal error")
-    if until is not None and until < rounding:
+@pytree
+class _PlainMetric:
+    """A metric that is a plain function, and part of the compiled program: another function compiles another one."""
+
+    function: Metric = static()
+
+    def __call__(self, mean: jax.Array) -> Any:
+        return self.function(mean)
+
+
+def check_new_names(kind: str, names: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raise an `InputError` for a metric or measure that is named as another column is."""
+    for name in names:
+        if name in (*GOALS, *COUNTED, *others):
+            raise InputError(f"a {kind} is named {name!r}, as another column is: choose another name")
+
+
+def check_metrics(metrics: Mapping[str, Metric] | None, dim: int) -> dict[str, Any]:
+    """Return the user's own metrics as pytrees. Raise an `InputError` for one that gives no number, or has no name."""
+    checked: dict[str, Any] = {}
+    check_new_names("metric", metrics or {})
+    for name, metric in (metrics or {}).items():
+        if not (isinstance(name, str) and name.isidentifier() and callable(metric)):
+            raise InputError(f"the metric {name!r} must be a function, and its name a word such as test_loss")
+        plain = jax.tree_util.treedef_is_leaf(jax.tree.structure(metric))
+        checked[name] = _PlainMetric(metric) if plain else metric
+        try:
+            found = jax.eval_shape(checked[name], jax.ShapeDtypeStruct((dim,), jnp.result_type(float)))
+        except (TypeError, ValueError, LookupError, jax.errors.JAXTypeError) as error:
+            raise InputError(
+                f"the metric {name!r} cannot be computed of x of shape ({dim},) with jax.numpy: {first_line(error)}"
+            ) from error
+        if getattr(found, "shape", ()) != () or not hasattr(found, "dtype"):
+            raise InputError(f"the metric {name!r} returns {found}, but it must return one number for a point x")
+    return checked
+
+
+def choose_goal(goal: str | None, until: float | None, problem: Problem, choice: MetricChoice) -> str:
+    """Return the goal of a run: by default error or, without x*, the first of gradient, loss and consensus known."""
+    known = (*choice.columns, *choice.own)
+    if goal is None:
+        fitting = [name for name in ("error", "gradient", "loss", "consensus") if name in known]
+        if until is not None and fitting[0] not in ("error", "gradient"):
+            raise InputError(
+                f"until is {until:g}, but the goal is not said: without x* and L it can be {', '.join(known)}"
+            )
+        return fitting[0]
+    check_name("goal", goal, (*GOALS, *choice.own))
+    if goal in known:
+        return goal
+    if goal == "gradient" and not knows_smoothness(problem):
         raise InputError(
-            f"until is {until:g}, but here a suboptimality below {rounding:.1g} is rounding: take the goal error"
+            "the goal is gradient, which needs the smoothness L, but the problem does not know it: give smoothness=… "
+            "when you make it, or take the goal loss or consensus"
         )
+    if goal == "loss":
+        raise InputError("the goal is loss, but the problem has none: give it a loss, or take the goal consensus")
+    raise InputError(
+        f"the goal is {goal}, which needs the solution x*, but the problem declines it (solution=None): take "
+        f"{', '.join(known)}"
+    )
+
+
+def check_goal(goal: str | None, until: float | None, first: Mapping[str, Any], target: Target) -> None:
+    """Raise an `InputError` for a goal that cannot be computed, or not accurately enough."""
+    if goal is None:
+        return
+    for name in target.columns if target.solution is None else ():
+        if not np.isfinite(float(first[name])):
+            raise InputError(f"the {name} is {float(first[name])} at the start: look at the data, or start elsewhere")
+    known = np.isfinite(float(first[goal]))
+    if goal in target.own and not known:
+        raise InputError(f"the metric {goal!r} is {float(first[goal])} at the start, so it cannot be the goal")
+    if goal in ("suboptimality", "loss") and not known:
+        raise InputError(f"the {goal} of this problem is not known: give it a loss, or take the goal error")
+    if goal == "suboptimality":
+        assert target.optimum is not None
+        rounding = 4 * float(jnp.abs(target.optimum) * jnp.finfo(target.optimum.dtype).eps)
+        if until is not None and until < rounding:
+            raise InputError(
+                f"until is {until:g}, but here a suboptimality below {rounding:.1g} is rounding: take the goal error"
+            )

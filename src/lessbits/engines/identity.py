@@ -13,6 +13,7 @@ import numpy as np
 from lessbits._internal.hashing import fingerprint
 from lessbits.codecs.base import Codec
 from lessbits.engines.options import RunOptions
+from lessbits.engines.scoring import METRICS
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -46,7 +47,10 @@ def run_identity(
     links = (network.owner, network.neighbor, network.weight)
     kind = [type(problem).__name__, *_functions(problem)]
     codes = [type(codec).__name__ for codec in codecs]
+    choice = options.metric_choice(problem)
+    metrics = (*choice.columns, *choice.own)
     return {
+        **({} if metrics == METRICS else {"metrics": ", ".join(metrics)}),
         "problem": fingerprint(kind, nodes),
         "network": fingerprint(links),
         "method, step size or quantizer": fingerprint(method),

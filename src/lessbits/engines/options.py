@@ -1,14 +1,16 @@
 """The options of a run, shared by all engines."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypedDict, cast
 
-from lessbits.engines.checks import GOALS, check_start
+from lessbits.engines.checks import Metric, check_metrics, check_start, choose_goal
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel
 from lessbits.engines.schedule import record_interval
-from lessbits.errors import InputError, check_name
+from lessbits.engines.scoring import MetricChoice
+from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -24,7 +26,12 @@ class RunOptions:
         iterations: Stop after this many iterations.
         seed: Seed of all random numbers, from 0 to 2^64 - 1. The same seed gives the same run, bit for bit.
         until: Stop as soon as the goal is at most this. None for no target.
-        goal: What `until` is compared with: "error", "suboptimality" or "consensus".
+        goal: What `until` is compared with: "error", "suboptimality", "consensus", "loss", "gradient", or the name of
+            one of `metrics`. By default the error or, for a problem without x*, the gradient.
+        metrics: Metrics of your own, by name: functions of the mean point x̄, [dim], that return a number, written with
+            jax.numpy. Each is a column of the trace. Keep the function: a new one compiles a new program.
+        scoring: False to compute no metrics. Then no rank sends its iterates or gradients to others, and there is no
+            target; `trace.x` has only the nodes of this rank.
         record_every: Iterations between two records, where metrics are computed and `until` is checked. By default at
             most 10 000 records per run, and ten per pass over the data.
         start: The first iterate of each node. By default the problem's own start, with zero dual variables and
@@ -39,7 +46,9 @@ class RunOptions:
     iterations: int
     seed: int = 0
     until: float | None = None
-    goal: str = "error"
+    goal: str | None = None
+    metrics: Mapping[str, Metric] | None = None
+    scoring: bool = True
     record_every: int | None = None
     start: Start | None = None
     link_model: LinkModel | None = None
@@ -57,7 +66,6 @@ class RunOptions:
             raise InputError(f"iterations is {self.iterations}, but it must be from 1 to {LARGEST_COUNT}")
         if self.until is not None and not self.until >= 0:
             raise InputError(f"until is {self.until:g}, but it must be a number from 0 on")
-        check_name("goal", self.goal, GOALS)
         method.check(problem, network)
         for compressor in method.compressors:
             compressor.check(problem.dim)
@@ -68,7 +76,28 @@ class RunOptions:
             raise InputError(
                 f"record_every is {every}, but it must be from 1 to {longest} for this problem and network"
             )
-        return replace(self, record_every=every, start=check_start(self.start, problem))
+        checked = replace(self, record_every=every, start=check_start(self.start, problem))
+        if not self.scoring:
+            checked._check_unscored()
+            return checked
+        checked = replace(checked, metrics=check_metrics(self.metrics, problem.dim))
+        return replace(checked, goal=choose_goal(self.goal, self.until, problem, checked.metric_choice(problem)))
+
+    def _check_unscored(self) -> None:
+        """Raise an `InputError` for options that need metrics, or send the nodes' numbers to rank 0."""
+        asked = {"until": self.until, "goal": self.goal, "metrics": self.metrics, "checkpoints": self.checkpoints}
+        given = [name for name, value in asked.items() if value]
+        if given:
+            raise InputError(
+                f"{given[0]} was given, but scoring is off, and nothing is gathered: leave one of them out"
+            )
+
+    def metric_choice(self, problem: Problem) -> MetricChoice:
+        """Return the metrics to compute. The options must be checked, but for the goal."""
+        start = None if self.start is None else self.start.x
+        if not self.scoring:
+            return MetricChoice((), start=start)
+        return MetricChoice.of(problem, self.goal, dict(self.metrics or {}), start)
 
     @property
     def interval(self) -> int:
@@ -82,7 +111,9 @@ class RunOptions:
 
     def terms(self) -> tuple[Any, ...]:
         """Return the options that must be the same in all processes of a run."""
-        return self.iterations, self.until, self.goal, self.record_every, self.checkpoints is not None
+        names = sorted(self.metrics or {})
+        saves = self.checkpoints is not None
+        return self.iterations, self.until, self.goal, self.record_every, saves, self.scoring, names
 
 
 class RunKeywords(TypedDict, total=False):
@@ -91,7 +122,9 @@ class RunKeywords(TypedDict, total=False):
     iterations: int
     seed: int
     until: float | None
-    goal: str
+    goal: str | None
+    metrics: Mapping[str, Metric] | None
+    scoring: bool
     record_every: int | None
     start: Start | None
     link_model: LinkModel | None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lessbits._internal.memory import check_fits, free_memory
 from lessbits.errors import InputError, check_name
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ WEIGHTINGS = ("metropolis", "unit", "max-degree", "given")
 # A link takes 16 bytes and building it takes several times that, so that a complete graph of 100 000 nodes
 # would need more than 100 GB: better said before the machine starts to swap.
 MAXIMAL_LINKS = 100_000_000
+MANY_LINKS = 1_000_000  # from here on, free memory is looked up
+BYTES_PER_LINK = 60  # while a network is made
 
 
 def check_nodes(nodes: object) -> int:
@@ -38,6 +41,8 @@ def check_size(name: str, links: float) -> None:
             f"{name} would have {links:.3g} links, but at most {MAXIMAL_LINKS:.0e} are allowed: "
             "take fewer nodes or a sparser network"
         )
+    if links > MANY_LINKS:
+        check_fits(links * BYTES_PER_LINK, free_memory(), name, "take fewer nodes or a sparser network")
 
 
 def count_components(nodes: int, edges: np.ndarray) -> int:

@@ -1,5 +1,6 @@
 """The interface of problems: the local losses f_i of the nodes, their gradients, and the constants of theory."""
 
+import copy
 from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import ClassVar, Self
@@ -15,8 +16,14 @@ from lessbits._internal.summation import squared_norms, sum_pairwise
 from lessbits._internal.team import SINGLE_PROCESS, Team
 from lessbits.errors import InputError
 from lessbits.problems.newton import solve_dual
-from lessbits.problems.reference import in_double, minimise, smallest_curvature
-from lessbits.problems.solutions import known_solution, remember_solution
+from lessbits.problems.reference import LARGEST_DENSE, in_double, minimise, smallest_curvature
+from lessbits.problems.solutions import (
+    decline_solution,
+    is_declined,
+    known_solution,
+    remember_solution,
+    same_choice,
+)
 
 
 class Problem(ABC):
@@ -30,6 +37,8 @@ class Problem(ABC):
     endless: ClassVar[bool] = False  # whether each batch has new samples, so that it may have any size
     averages: ClassVar[bool] = False  # whether the solution is the mean of the start, so that gossip alone finds it
     local_constants: ClassVar[bool] = True  # whether L and μ of a part of the nodes are known without the solution
+    largest_dense: ClassVar[int] = LARGEST_DENSE  # dimension up to which the Hessian of the mean loss is formed
+    has_losses: bool = True  # whether `losses` are known; a problem may have gradients only
 
     def __repr__(self) -> str:
         """Show sizes, not data."""
@@ -99,7 +108,7 @@ class Problem(ABC):
 
     def restrict(self, nodes: np.ndarray | jax.Array) -> Self:
         """Return the part of the problem that the given nodes hold."""
-        return take_rows(self, jnp.asarray(nodes))
+        return same_choice(self, take_rows(self, jnp.asarray(nodes)))
 
     def mean_loss(self, x: jax.Array) -> jax.Array:
         """(1/n) Σ_i f_i(x) at one point x, [dim]."""
@@ -139,10 +148,35 @@ class Problem(ABC):
         return smallest_curvature(self, point, team)
 
     @property
+    def has_solution(self) -> bool:
+        """Whether runs may ask for x*: False if it was declined."""
+        return not is_declined(self)
+
+    def without_solution(self) -> Self:
+        """Return the same problem without x*: it is never computed, and runs record loss and gradient instead.
+
+        `Custom.make`, `Outside.make` and `Stream.make` do the same with `solution=None`.
+        """
+        return decline_solution(copy.copy(self))
+
+    @property
     def solution(self) -> np.ndarray:
         """x*, float64 [dim], to a gradient norm of at most 1e-12, or 1e-12 of that at zero if it is above 1."""
+        self.check_solution()
         found = known_solution(self)
         return remember_solution(self, self.solve(SINGLE_PROCESS)) if found is None else found
+
+    def check_solution(self) -> None:
+        """Raise an `InputError` if x* was declined."""
+        if not self.has_solution:
+            raise InputError(
+                "this needs the solution x*, but the problem declines it (solution=None): give step sizes and "
+                "constants, take a goal such as gradient, or make the problem with a solution"
+            )
+
+    def raise_failure(self) -> None:
+        """Raise the error of a user's function that compiled code called. Engines call it after compiled code."""
+        return
 
     def solve(self, team: Team) -> np.ndarray:
         """Return x* of the problem that a team of processes holds; this process has the nodes here."""
@@ -156,7 +190,9 @@ class Problem(ABC):
         """E‖∇f_i(x*, ξ) - ∇f_i(x*)‖² of single samples, float64 [nodes here]."""
         with in_double(self) as problem:
             x = jnp.broadcast_to(jnp.asarray(solution), (self.nodes, self.dim))
-            return np.asarray(_single_sample_variance(problem, x))
+            found = np.asarray(_single_sample_variance(problem, x))
+        self.raise_failure()
+        return found
 
     @property
     def condition_number(self) -> float:

@@ -1,4 +1,4 @@
-"""Losses of your own: a JAX function (autodiff), or an outside gradient (NumPy, PyTorch, ...)."""
+"""Losses of your own, as JAX functions: autodiff makes the gradients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.arrays import first_line
+from lessbits._internal.memory import check_fits, free_memory
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.team import Team
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.reference import in_double
+from lessbits.problems.reference import check_minimum, in_double, largest_curvature, minimise
+from lessbits.problems.solutions import SolutionChoice, choose_solution
 
 
 class Constants(NamedTuple):
@@ -43,10 +45,18 @@ class Declared(Problem):
     size: int = static()
     constants: Constants = static()
 
+    largest_dense = 1000  # forming a Hessian by autodiff takes as many passes over the data as there are coordinates
+
     @property
     def dim(self) -> int:
         """As declared."""
         return self.size
+
+    def solve(self, team: Team) -> np.ndarray:
+        """Minimise the mean loss; other than our own losses, those of users may have hills."""
+        found = minimise(self, team)
+        check_minimum(self, found, team)
+        return found
 
     @property
     def smoothness(self) -> float:
@@ -91,8 +101,22 @@ class Custom(Declared):
         smoothness: float | None = None,
         convexity: float | None = None,
         sample_smoothness: float | None = None,
+        solution: SolutionChoice = "compute",
     ) -> "Custom":
-        """Take a loss of one sample and the samples of all nodes; constants not given are estimated at the solution."""
+        """Take a loss of one sample and the samples of all nodes.
+
+        Constants that are not given are estimated at the solution, or at zero, where runs start, without one.
+
+        Args:
+            loss: Maps (x, sample) to a number, with `jax.numpy`.
+            data: A pytree of arrays [nodes, samples, ...]; a sample is the same pytree without the first two axes.
+            dim: Number of coordinates of x.
+            smoothness: L of the local losses.
+            convexity: μ of the local losses.
+            sample_smoothness: L of single samples.
+            solution: x* if you know it; "compute" to find it by Newton's method; None to do without, as for losses
+                that are not convex, or too large to solve.
+        """
         data = jax.tree.map(jnp.asarray, data)
         shapes = {leaf.shape[:2] for leaf in jax.tree.leaves(data)}
         if len(shapes) != 1:
@@ -105,7 +129,7 @@ class Custom(Declared):
                 raise InputError("custom data has NaN or infinite values: remove those samples or mend them")
         _check_loss(loss, data, dim)
         constants = Constants(smoothness, convexity, sample_smoothness)
-        return cls(jnp.full(nodes, samples, jnp.int32), dim, constants, data, loss)
+        return choose_solution(cls(jnp.full(nodes, samples, jnp.int32), dim, constants, data, loss), solution)
 
     def gradient(self, x: jax.Array) -> jax.Array:
         """Autodiff of the node's mean loss."""
@@ -127,20 +151,37 @@ class Custom(Declared):
     def _node_loss(self, x: jax.Array, data: Any) -> jax.Array:
         return jax.vmap(self.loss, in_axes=(None, 0))(x, data).mean()
 
+    def _where_estimated(self) -> jax.Array:
+        """Return the point at which constants are estimated, float64 [dim]."""
+        return jnp.asarray(self.solution if self.has_solution else np.zeros(self.dim))
+
     @cached_property
     def _curvature(self) -> tuple[float, float]:
-        """Extreme eigenvalues of the local Hessians at the solution: exact for quadratics, an estimate otherwise."""
+        """Extreme eigenvalues of the local Hessians: exact for quadratics, an estimate otherwise.
+
+        Without a solution, a smallest one that is negative, or of Hessians too large to form, counts as zero.
+        """
         with in_double(self) as wide:
-            x = jnp.broadcast_to(jnp.asarray(self.solution), (self.nodes, self.dim))
-            values = np.asarray(jnp.linalg.eigvalsh(wide.hessian(x)))
+            x = jnp.broadcast_to(self._where_estimated(), (self.nodes, self.dim))
+            if self.has_solution:
+                advice = "give smoothness=… and convexity=…, or solution=None"
+                check_fits(24 * self.nodes * self.dim**2, free_memory(), "estimating the constants", advice)
+                values = np.asarray(jnp.linalg.eigvalsh(wide.hessian(x)))
+            elif self.dim > self.largest_dense:
+                return 0.0, largest_curvature(wide, x)
+            else:  # node by node: all Hessians at once may not fit into memory
+                spectrum = jax.jit(lambda node: jnp.linalg.eigvalsh(wide.restrict(node).hessian(x[:1])))
+                values = np.maximum([spectrum(np.array([node])) for node in range(self.nodes)], 0)
         return float(values.min()), float(values.max())
 
     @cached_property
     def _sample_curvature(self) -> float:
-        """Largest eigenvalue of a single sample's Hessian at the solution."""
+        """Largest eigenvalue of a single sample's Hessian."""
+        if self.dim > self.largest_dense and not self.has_solution:
+            return known(None, "sample_smoothness")
         with in_double(self) as wide:
             samples = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), wide.data)
-            point = jnp.asarray(self.solution)
+            point = self._where_estimated()
             # One after the other: all Hessians at once may not fit into memory.
             largest = jax.lax.map(lambda s: jnp.linalg.eigvalsh(jax.hessian(self.loss)(point, s))[-1], samples)
             return float(largest.max())
@@ -172,120 +213,3 @@ def _check_loss(loss: Callable[[jax.Array, Any], jax.Array], data: Any, dim: int
         ) from error
     if getattr(found, "shape", None) != ():
         raise InputError(f"the loss returns {found}, but it must return one number for a point and a sample")
-
-
-@pytree
-class Outside(Declared):
-    """Local gradients from an ordinary Python function of (x, node): NumPy, PyTorch, a simulator; no autodiff.
-
-    JAX calls the function once per iteration and node. For options C and D give the gradient of a
-    single sample too.
-
-    >>> import numpy as np
-    >>> targets = np.arange(6.0).reshape(3, 2)
-    >>> problem = Outside.make(lambda x, node: x - targets[node], nodes=3, dim=2, smoothness=1, convexity=1)
-    >>> problem.solution.round(9).tolist()
-    [2.0, 3.0]
-    """
-
-    numbers: jax.Array = None  # type: ignore[assignment]  # global node numbers
-    function: Callable[[np.ndarray, int], Any] = static(default=None)
-    sample_function: Callable[[np.ndarray, int, int], Any] | None = static(default=None)
-    loss: Callable[[np.ndarray, int], float] | None = static(default=None)
-    known_solution: tuple[float, ...] | None = static(default=None)
-
-    @classmethod
-    def make(  # noqa: PLR0913 (all but three are optional facts that only the user knows)
-        cls,
-        gradient: Callable[[np.ndarray, int], Any],
-        nodes: int,
-        dim: int,
-        loss: Callable[[np.ndarray, int], float] | None = None,
-        smoothness: float | None = None,
-        convexity: float | None = None,
-        solution: np.ndarray | None = None,
-        sample_gradient: Callable[[np.ndarray, int, int], Any] | None = None,
-        samples: int = 1,
-        sample_smoothness: float | None = None,
-    ) -> "Outside":
-        """Take a function that maps (x, node) to ∇f_node(x); `loss` likewise, for the suboptimality.
-
-        `sample_gradient` maps (x, node, j) to the gradient of sample j of 0 … samples - 1; f_node is their mean.
-        """
-        given = None if solution is None else tuple(np.asarray(solution, float).tolist())
-        counts, numbers = jnp.full(nodes, samples, jnp.int32), jnp.arange(nodes, dtype=jnp.int32)
-        constants = Constants(smoothness, convexity, sample_smoothness)
-        return cls(counts, dim, constants, numbers, gradient, sample_gradient, loss, given)
-
-    def gradient(self, x: jax.Array) -> jax.Array:
-        """Call the function, node by node."""
-
-        def ask(points: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-            answers = [np.asarray(self.function(np.array(p), int(n))) for p, n in zip(points, nodes, strict=True)]
-            self._check_answer(answers[0])
-            return np.stack(answers).astype(points.dtype)
-
-        return jax.pure_callback(ask, jax.ShapeDtypeStruct(x.shape, x.dtype), x, self.numbers, vmap_method="sequential")
-
-    def _check_answer(self, answer: np.ndarray) -> None:
-        if answer.shape != (self.dim,):
-            raise InputError(f"the outside gradient has shape {answer.shape}, but it must be ({self.dim},), as x is")
-
-    def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
-        """Call the function of single samples, node by node."""
-        if self.sample_function is None:
-            raise InputError(
-                "this outside problem has no gradients of single samples: give sample_gradient=…, or use option B"
-            )
-        one = self.sample_function
-
-        def ask(points: np.ndarray, nodes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-            means = [
-                np.mean([np.asarray(one(np.array(p), int(n), int(j))) for j in batch], axis=0)
-                for p, n, batch in zip(points, nodes, chosen, strict=True)
-            ]
-            return np.stack(means).astype(points.dtype)
-
-        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        return jax.pure_callback(ask, shape, x, self.numbers, indices, vmap_method="sequential")
-
-    def losses(self, x: jax.Array) -> jax.Array:
-        """Call the loss function; NaN if there is none."""
-        if self.loss is None:
-            return jnp.full(x.shape[0], jnp.nan, x.dtype)
-        loss = self.loss
-
-        def ask(points: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-            return np.array([loss(np.array(p), int(n)) for p, n in zip(points, nodes, strict=True)], points.dtype)
-
-        return jax.pure_callback(
-            ask, jax.ShapeDtypeStruct(x.shape[:1], x.dtype), x, self.numbers, vmap_method="sequential"
-        )
-
-    def hessian(self, x: jax.Array) -> jax.Array:
-        """Not known."""
-        raise InputError("an outside gradient has no Hessian, so it cannot serve option A: use option B")
-
-    def mean_curvature(self, solution: np.ndarray, team: Team) -> float:
-        """Not known."""
-        return 0.0
-
-    def solve(self, team: Team) -> np.ndarray:
-        """Return the given solution, else the root of the mean of the outside gradients."""
-        first = int(self.numbers[0])
-        # Checked outside a callback, because JAX would wrap the error.
-        self._check_answer(np.asarray(self.function(np.zeros(self.dim), first)))
-        if self.known_solution is not None:
-            return np.array(self.known_solution)
-        from scipy.optimize import root
-
-        numbers = np.asarray(self.numbers).tolist()
-
-        def mean_gradient(x: np.ndarray) -> np.ndarray:
-            here = np.stack([np.asarray(self.function(x, node), float) for node in numbers])
-            return team.all_gather(here).mean(0)
-
-        found = root(mean_gradient, np.zeros(self.dim), method="krylov", options={"fatol": 1e-13, "maxiter": 1000})
-        if not np.linalg.norm(mean_gradient(found.x)) <= 1e-12:
-            raise InputError("the solution of this outside problem was not found: give solution=… when you make it")
-        return found.x

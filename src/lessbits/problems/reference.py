@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lessbits._internal.logging import SlowStep
 from lessbits._internal.summation import add_slices
 from lessbits._internal.team import SINGLE_PROCESS, Team
 from lessbits.errors import InputError
-from lessbits.problems.solutions import known_solution, remember_solution
+from lessbits.problems.solutions import known_solution, remember_solution, same_choice
 
 if TYPE_CHECKING:
     from lessbits.problems.base import Problem
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 Some = TypeVar("Some", bound="Problem")
 
 MOST_STEPS = 100
+STALLED_AFTER = 10  # steps in which the gradient norm must halve
+MOST_PRODUCTS = 100_000  # of the Hessian with a vector
+POWER_STEPS = 100
+GIVE_SOLUTION = "give solution=… if you know it, or do without it (solution=None, problem.without_solution())"
 SOLUTION_TOLERANCE = 1e-12  # gradient norm of a reference solution, or its ratio to that at zero, if that is above 1
 LARGEST_DENSE = 3000  # dimension up to which a Hessian is formed
 
@@ -39,7 +44,7 @@ def in_double(problem: Some) -> Iterator[Some]:
         )
         if solution is not None:
             remember_solution(wide, solution)
-        yield wide
+        yield same_choice(problem, wide)
 
 
 class MeanLoss:
@@ -47,6 +52,8 @@ class MeanLoss:
 
     def __init__(self, here: Problem, team: Team) -> None:
         self.here, self.team = here, team
+        self.products = 0
+        self.slow = SlowStep(f"finding the solution x* in {here.dim} dimensions; to do without it: solution=None")
 
     def loss(self, x: np.ndarray) -> float:
         """f(x)."""
@@ -67,8 +74,18 @@ class MeanLoss:
         return total / len(self.team.all_gather(np.asarray(self.here.counts)))
 
     def product(self, x: np.ndarray, vector: np.ndarray) -> np.ndarray:
-        """∇²f(x) times a vector."""
-        return np.asarray(mean_rows(self.team.all_gather(np.asarray(_products(self.here, x, vector)))))
+        """∇²f(x) times a vector. Raise an `InputError` if it shows that f is not convex, or was asked too often."""
+        self.products += 1
+        self.slow.say(f"{self.products} products of the Hessian and a vector")
+        product = np.asarray(mean_rows(self.team.all_gather(np.asarray(_products(self.here, x, vector)))))
+        curvature, size = vector @ product, np.linalg.norm(vector) * np.linalg.norm(product)
+        if self.agreed(curvature) == 0 or self.agreed(curvature) < -1e-6 * self.agreed(size):
+            raise InputError(f"no solution was computed, as the mean loss is flat or not convex: {GIVE_SOLUTION}")
+        if self.products > MOST_PRODUCTS:
+            raise InputError(
+                f"no solution was found with {MOST_PRODUCTS} products of the Hessian and a vector: {GIVE_SOLUTION}"
+            )
+        return product
 
 
 @jax.jit
@@ -112,14 +129,46 @@ def minimise(problem: Problem, team: Team = SINGLE_PROCESS) -> np.ndarray:
     with in_double(problem) as wide:
         mean = MeanLoss(wide, team)
         least = SOLUTION_TOLERANCE * max(1.0, mean.agreed(np.linalg.norm(mean.gradient(np.zeros(problem.dim)))))
-        x = _by_conjugate_gradients(mean, least / 10) if problem.dim > LARGEST_DENSE else _by_newton(mean, least)
+        dense = problem.dim <= min(LARGEST_DENSE, problem.largest_dense)
+        x = _by_newton(mean, least) if dense else _by_conjugate_gradients(mean, least / 10)
         norm = float(np.linalg.norm(mean.gradient(x)))
     if not norm <= least:
         raise InputError(
             f"no solution was found: the gradient norm stops at {norm:.1e}, above {least:.2g}; "
-            "add regularization, scale the data, or give the solution"
+            f"add regularization, scale the data, or {GIVE_SOLUTION}"
         )
     return x
+
+
+def check_minimum(problem: Problem, solution: np.ndarray, team: Team = SINGLE_PROCESS) -> None:
+    """Raise an `InputError` if the mean loss has a direction of negative curvature where its gradient is zero."""
+    with in_double(problem) as wide:
+        mean = MeanLoss(wide, team)
+        if problem.dim > min(LARGEST_DENSE, problem.largest_dense):
+            # One direction: the solver has seen many more, unless it ended where it started.
+            mean.product(solution, np.random.default_rng(0).normal(size=problem.dim))
+            return
+        values = np.linalg.eigvalsh(mean.hessian(solution))
+        if mean.agreed(values[0]) < -1e-6 * mean.agreed(np.abs(values).max()):
+            raise InputError(
+                f"no solution was found, as the mean loss is not convex: where its gradient vanishes, it is no "
+                f"minimum; {GIVE_SOLUTION}"
+            )
+
+
+class _Descent:
+    """Watches the steps of a solver, and tells when it gets no further."""
+
+    def __init__(self, mean: MeanLoss, least: float) -> None:
+        self.least, self.slow = least, mean.slow
+        self.sizes: list[float] = []
+
+    def stalled(self, size: float) -> bool:
+        """Take the gradient norm of a step; return whether it has not halved in the last ten steps, or is NaN."""
+        self.sizes.append(size)
+        self.slow.say(f"gradient norm {size:.1e} after {len(self.sizes) - 1} steps")
+        before = self.sizes[-1 - STALLED_AFTER] if len(self.sizes) > STALLED_AFTER else np.inf
+        return not (size <= self.least or size <= before / 2)
 
 
 def smallest_curvature(problem: Problem, point: np.ndarray, team: Team = SINGLE_PROCESS) -> float:
@@ -131,18 +180,37 @@ def smallest_curvature(problem: Problem, point: np.ndarray, team: Team = SINGLE_
         return max(0.0, mean.agreed(np.linalg.eigvalsh(mean.hessian(point))[0]))
 
 
+def largest_curvature(problem: Problem, x: jax.Array) -> float:
+    """Return the largest eigenvalue of a local Hessian at x, [nodes, dim], by the power method: it forms no Hessian."""
+    vectors = np.random.default_rng(0).normal(size=x.shape)
+    sizes = np.ones(len(x))
+    for _ in range(POWER_STEPS):
+        vectors = np.asarray(_node_products(problem, x, vectors / np.maximum(sizes, 1e-300)[:, None]))
+        sizes = np.linalg.norm(vectors, axis=1)
+    return float(sizes.max())
+
+
+@jax.jit
+def _node_products(problem: Problem, x: jax.Array, vectors: jax.Array) -> jax.Array:
+    return jax.jvp(problem.gradient, (x,), (vectors,))[1]
+
+
 def _by_newton(mean: MeanLoss, least: float) -> np.ndarray:
     from threadpoolctl import threadpool_limits
 
     x = np.zeros(mean.here.dim)
     gradient = mean.gradient(x)
+    descent = _Descent(mean, least)
     for _ in range(MOST_STEPS):
         size, loss = mean.agreed(np.linalg.norm(gradient)), mean.loss(x)
-        if size == 0:
+        if size == 0 or descent.stalled(size):
             break
         # On one thread, and in one place: how a library shares out a factorisation changes the last bits.
         with threadpool_limits(1):
-            direction = np.linalg.lstsq(mean.hessian(x), gradient, rcond=None)[0]
+            hessian = mean.hessian(x)
+            if not np.isfinite(hessian).all():
+                break
+            direction = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
         direction = mean.team.broadcast(direction)
         length = 1.0
         while length > 2.0**-30:
@@ -164,10 +232,11 @@ def _by_conjugate_gradients(mean: MeanLoss, least: float) -> np.ndarray:
 
     dim = mean.here.dim
     x = np.zeros(dim)
+    descent = _Descent(mean, least)
     for _ in range(MOST_STEPS):
         gradient = mean.gradient(x)
         size = mean.agreed(np.linalg.norm(gradient))
-        if size <= least:
+        if size <= least or descent.stalled(size):
             break
         point = x
         operator = LinearOperator((dim, dim), lambda vector, point=point: mean.product(point, vector), dtype=np.float64)

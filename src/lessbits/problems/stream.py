@@ -10,6 +10,7 @@ from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.problems.custom import Constants, Declared, known
+from lessbits.problems.solutions import SolutionChoice, choose_solution
 
 
 @pytree
@@ -37,7 +38,7 @@ class Stream(Declared):
     endless = True
 
     @classmethod
-    def make(
+    def make(  # noqa: PLR0913 (all but four are optional facts that only the user knows)
         cls,
         sample_gradient: Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
         mean_loss: Callable[[jax.Array, jax.Array], jax.Array],
@@ -47,11 +48,16 @@ class Stream(Declared):
         convexity: float | None = None,
         sample_smoothness: float | None = None,
         noise: float | None = None,
+        solution: SolutionChoice = "compute",
     ) -> "Stream":
-        """Take the stochastic gradient and the expected loss (x, node) -> f_node(x) that runs are scored with."""
+        """Take the stochastic gradient and the expected loss (x, node) -> f_node(x) that runs are scored with.
+
+        `solution` is x* if you know it, "compute" to find it from the expected loss, or None to do without.
+        """
         constants = Constants(smoothness, convexity, sample_smoothness, noise)
         numbers = jnp.arange(nodes, dtype=jnp.int32)
-        return cls(jnp.ones(nodes, jnp.int32), dim, constants, mean_loss, sample_gradient, numbers)
+        made = cls(jnp.ones(nodes, jnp.int32), dim, constants, mean_loss, sample_gradient, numbers)
+        return choose_solution(made, solution)
 
     def gradient(self, x: jax.Array) -> jax.Array:
         """Autodiff of the expected loss."""

@@ -66,7 +66,8 @@ def draw_report(traces: Sequence[Trace], path: Path, kind: str) -> None:
             "linestyle": ("-", "--", ":", "-.")[number // len(COLOURS) % 4],
         }
         for axis, (column, _, factor) in zip(axes[0], PANELS, strict=True):
-            error = np.where(trace["error"] > 0, trace["error"], np.nan)
+            error = trace[trace.metric or column]
+            error = np.where(error > 0, error, np.nan)
             axis.semilogy(
                 trace[column] * factor, error, label=name, marker="os^Dvxp"[number % 7], markevery=0.2, **style
             )

@@ -28,6 +28,8 @@ X_AXES = (
 Y_AXES = (
     ("error", "error, mean of ‖xᵢ - x*‖²"),
     ("suboptimality", "suboptimality, f - f*"),
+    ("gradient", "gradient, ‖∇f‖² and disagreement"),
+    ("loss", "loss, f"),
     ("consensus", "consensus distance, mean of ‖xᵢ - x̄‖²"),
 )
 
@@ -64,7 +66,9 @@ def measured_rate(trace: Trace) -> float | None:
     >>> print(f"{measured_rate(Trace(columns, np.zeros((1, 1)), False, False, '', 0.0)):.3f}")
     0.100
     """
-    iteration, error = trace["iteration"].astype(float), trace["error"].astype(float)
+    if trace.metric is None:
+        return None
+    iteration, error = trace["iteration"].astype(float), trace[trace.metric].astype(float)
     positive = np.flatnonzero((error > 0) & np.isfinite(error))
     if trace.diverged or len(positive) < MIN_FIT_POINTS:
         return None
@@ -107,7 +111,7 @@ def table_row(trace: Trace, name: str) -> dict[str, str]:
         "run": name,
         "ended": "diverged" if trace.diverged else "reached" if trace.converged else "stopped",
         "iterations": f"{last['iterations']:,}",
-        "error": f"{last['error']:.3g}",
+        "error": f"{last['error']:.3g}" if "error" in last else "-",
         "bits per link": human(last["wire_bits_per_link"]),
         "nominal": human(last["bits_per_link"]),
         "bits saved": "-" if saved is None else f"{saved:.1f} ×",

@@ -71,8 +71,7 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
         "network": network,
         "method": method_in_words(settings),
         "step sizes": step_sizes_in_words(settings),
-        "error": f"{last['error']:.3e}   (mean of ‖x_i - x*‖²; consensus distance {last['consensus']:.1e})",
-        "suboptimality": f"{last['suboptimality']:.3e}   (f - f* at the average of the x_i)",
+        **_scores(last),
         "bits per link": f"{human(last['wire_bits_per_link'])}   ({_bit_count(last, settings)})",
         "": f"{human(last['bits_per_link'])}   (by the paper's formulas; {last['messages']} messages on all links)",
         "gradients": f"{last['gradient_evaluations']} of single samples, {counted(last['epochs'], 'epoch')}, "
@@ -86,6 +85,8 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
             f"step sizes took {counted(chosen['trials'], 'trial run')}, {chosen['iterations']} iterations, "
             f"{human(chosen['bits_per_link'])} per link, not counted above"
         )
+    if len(trace.x) < settings["nodes"]:
+        facts["x"] = "stays at the ranks, as nothing is scored; --solution FILE gathers it"
     if settings["engine"] == "mpi":
         facts["engine"] = f"MPI, {counted(ranks or 1, 'rank')}"
     if "compute_seconds" in last:
@@ -98,6 +99,17 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
     if "simulated_seconds" in last:
         facts["simulated time"] = f"{last['simulated_seconds']:.4g} s on these links"
     Console(highlight=False).print(_fact_table(facts))
+
+
+def _scores(last: dict[str, Any]) -> dict[str, str]:
+    """Return the metrics of the last record, in words; none if nothing was scored."""
+    meanings = {
+        "error": "mean of ‖x_i - x*‖²; consensus distance {consensus:.1e}",
+        "suboptimality": "f - f* at the average of the x_i",
+        "loss": "f at the average of the x_i",
+        "gradient": "‖∇f‖² there, and L² times the consensus distance, {consensus:.1e}",
+    }
+    return {name: f"{last[name]:.3e}   ({text.format(**last)})" for name, text in meanings.items() if name in last}
 
 
 def _bit_count(last: dict[str, Any], settings: Mapping[str, Any]) -> str:

@@ -15,13 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from lessbits.config.provenance import provenance
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
-from lessbits.methods.request import resolve_choices
 from lessbits.networks import Network, make_network
 from lessbits.problems.base import Problem
 from lessbits.problems.least_squares import LeastSquares
@@ -106,15 +104,13 @@ class Decentralized(BaseEstimator):
             method = self._method(problem, network, seed)
             until = (float(self.tol) / scaling.stretch) ** 2
             trace = simulate(problem, network, method, iterations=int(self.max_iter), seed=seed, until=until)
-            origin = provenance(problem, network, method)
         if trace.diverged:
             raise InputError(f"the fit failed: {trace.message}")
         models = scaling.undo_all(trace.x, self.fit_intercept)
         if not trace.converged:
             self._warn(trace, models, scaling.undo_all(problem.solution[None], self.fit_intercept))
         # The models refer to the original features; the columns refer to the scaled ones.
-        unscaled = replace(trace, x=models.transpose(0, 2, 1).reshape(len(models), -1))
-        self.trace_ = unscaled.with_settings(self._settings(problem, network, method, seed), origin)
+        self.trace_ = replace(trace, x=models.transpose(0, 2, 1).reshape(len(models), -1))
         self.n_nodes_ = network.nodes
         self.n_iter_ = int(trace["iteration"][-1])
         scaling_bits = scaling.numbers * FLOAT_BITS * 2 * (network.nodes - 1)  # sent up a tree, and down again
@@ -135,22 +131,6 @@ class Decentralized(BaseEstimator):
             seed=seed,
             **dict(self.step_sizes or {}),
         )
-
-    def _settings(self, problem: Problem, network: Network, method: Method, seed: int) -> dict[str, Any]:
-        """Return the settings that reports show."""
-        choices = resolve_choices(find_method(self.method), self.option, self.messages, self.quantizer)
-        return {
-            "problem": type(problem).__name__,
-            "nodes": network.nodes,
-            "dim": problem.dim,
-            "network": network.name,
-            "method": self.method,
-            "option": choices.option,
-            "messages": choices.messages,
-            "quantizer": method.compressors[0].name,
-            "seed": seed,
-            **{name: float(getattr(method, name)) for name in method.step_size_names},
-        }
 
     def _warn(self, trace: Trace, models: np.ndarray, exact: np.ndarray) -> None:
         """Warn that the run has not converged, and how far the nodes' models are from the solution."""

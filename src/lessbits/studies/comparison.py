@@ -116,6 +116,7 @@ def _name(row: Mapping[str, Any]) -> str:
 def make_row(traces: Sequence[Trace], goal: str) -> dict[str, Any]:
     """Return the row of one method and quantizer. The traces differ in their seed only."""
     first, ends = traces[0].settings, [trace.summary() for trace in traces]
+    sizes = {**first, **first.get("step_sizes", {})}
     ended = ["diverged" if trace.diverged else "reached" if trace.converged else "missed" for trace in traces]
     columns = dict.fromkeys((*SPENT, "error", "suboptimality", "loss", "gradient", goal, "test_loss", "test_accuracy"))
     values = {name: [end[name] for end in ends] for name in columns if name in ends[0]}
@@ -124,7 +125,7 @@ def make_row(traces: Sequence[Trace], goal: str) -> dict[str, Any]:
         "option": first["option"],
         "messages": first["messages"],
         "quantizer": first["quantizer"],
-        "sizes": {name: first[name] for name in find_method(first["method"]).step_size_names},
+        "sizes": {name: sizes[name] for name in find_method(first["method"]).step_size_names},
         "ended": max(ended, key=ENDINGS.index),  # the worst of all seeds
         **{name: float(np.mean(numbers)) for name, numbers in values.items()},
     }

@@ -51,7 +51,7 @@ def become_rank() -> None:
             (Path(os.environ[JOB]) / str(os.getpid())).write_text(str(rank_number()))
 
 
-def end_all_ranks(error: InputError) -> None:
+def end_all_ranks(error: BaseException) -> None:
     """End all ranks with one line for an error that all of them may have. Return if there is no MPI."""
     from lessbits.engines.distributed.mpi import MPI, MpiTransport
 

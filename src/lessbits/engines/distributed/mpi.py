@@ -19,7 +19,7 @@ from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.options import RunKeywords, RunOptions
 from lessbits.engines.recording.trace import Trace
-from lessbits.errors import InputError, WireError
+from lessbits.errors import InputError, mistake_line
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -123,12 +123,11 @@ class MpiTransport(Transport):
         """
         if self.rank > 0:
             time.sleep(GRACE + 0.02 * self.rank)
-        text = " ".join(str(error).split())
-        mistake = isinstance(error, InputError)
-        shared = mistake and not isinstance(error, WireError) and self.rank == 0
-        who = "" if shared else f"rank {self.rank} of {self.size}: "
-        kind = "" if mistake else f"{type(error).__name__}: "
-        status = 2 if shared else 1
+        mistake = mistake_line(error)
+        text = " ".join(str(error).split()) if mistake is None else mistake
+        who = "" if mistake is not None and self.rank == 0 else f"rank {self.rank} of {self.size}: "
+        kind = "" if isinstance(error, InputError) or mistake is not None else f"{type(error).__name__}: "
+        status = 1 if mistake is None else 2
         if isinstance(error, KeyboardInterrupt):
             who, kind, text, status = "", "", "interrupted", 130
         self.end(f"{details}lessbits: {who}{kind}{text}", status)

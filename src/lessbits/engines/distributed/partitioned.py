@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits.engines.distributed.transport import Transport
-from lessbits.engines.scoring import Target, at_solution, make_target
+from lessbits.engines.scoring import MetricChoice, Target, at_point, join_facts, mean_point
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.solutions import remember_solution
+from lessbits.problems.solutions import known_solution, remember_solution
+
+_mean_start = jax.jit(mean_point)
 
 
 class shared_property:  # noqa: N801 (used as a decorator)
@@ -42,13 +44,19 @@ class PartitionedProblem(Problem):
     def __init__(self, here: Problem, transport: Transport) -> None:
         self.here, self.transport = here, transport
         self.endless, self.averages = here.endless, here.averages  # type: ignore[misc]
+        self.has_losses = here.has_losses
+        self.given: np.ndarray | None = None  # the solution, if this rank was given it
 
     @classmethod
     def of(
         cls, problem: "Problem | PartitionedProblem", nodes: np.ndarray, transport: Transport
     ) -> "PartitionedProblem":
         """Return a problem of which this rank keeps the given nodes. A partitioned problem is returned unchanged."""
-        return problem if isinstance(problem, PartitionedProblem) else cls(problem.restrict(nodes), transport)
+        if isinstance(problem, PartitionedProblem):
+            return problem
+        made = cls(problem.restrict(nodes), transport)
+        made.given = known_solution(problem)
+        return made
 
     @shared_property
     def counts(self) -> jax.Array:
@@ -91,26 +99,48 @@ class PartitionedProblem(Problem):
     @shared_property
     def _known(self) -> Problem:
         """The nodes of this rank, with the solution of the whole problem if their constants depend on it."""
-        if not self.here.local_constants:
+        if not self.here.local_constants and self.has_solution:
             remember_solution(self.here, self.solution)
         return self.here
 
+    @property
+    def has_solution(self) -> bool:
+        """Whether x* was not declined."""
+        return self.here.has_solution
+
+    def without_solution(self) -> Self:
+        """Return the same problem without x*."""
+        return type(self)(self.here.without_solution(), self.transport)
+
+    def raise_failure(self) -> None:
+        """Raise the error of a user's function at this rank."""
+        self.here.raise_failure()
+
     @shared_property
     def solution(self) -> np.ndarray:
-        """The solution of the whole problem, computed by all ranks together."""
-        return self.here.solve(self.transport)
+        """The solution of the whole problem: rank 0's if all ranks know it, else all compute it together."""
+        self.check_solution()
+        if self.transport.any(self.given is None):
+            return self.here.solve(self.transport)
+        return self.transport.broadcast(self.given)
 
     def node_noise(self, solution: np.ndarray) -> np.ndarray:
         """Return the noise of all nodes."""
         return self.transport.all_gather(self.here.node_noise(solution))
 
-    def target(self) -> Target:
-        """Return the target that runs are scored against."""
-        solution = jnp.asarray(self.solution, jnp.result_type(float))
-        losses, squared_gradients = (
-            self.transport.all_gather(np.asarray(rows)) for rows in at_solution(self.here, solution)
-        )
-        return make_target(solution, losses, squared_gradients)
+    def target(self, choice: MetricChoice | None = None) -> Target:
+        """Return the target that runs are scored against. Without metrics, nothing is exchanged."""
+        choice = choice or MetricChoice.of(self)
+        if not choice.columns:
+            return Target.of(self.here, choice)
+        if self.has_solution:
+            point = jnp.asarray(self.solution, jnp.result_type(float))
+        else:
+            start = self.transport.all_gather(np.asarray(self.here.start())) if choice.start is None else choice.start
+            point = _mean_start(jnp.asarray(start, jnp.result_type(float)))
+        losses, squared_gradients = (self.transport.all_gather(np.asarray(rows)) for rows in at_point(self.here, point))
+        self.raise_failure()
+        return choice.target(self, point, join_facts(point, losses, squared_gradients))
 
     # Not defined for the whole problem: use `here`.
 

@@ -18,8 +18,9 @@ from lessbits.codecs.base import Codec
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.transport import Transport, held_nodes
 from lessbits.engines.distributed.wire import Carried, Wire
+from lessbits.engines.memory import check_run_fits
 from lessbits.engines.options import RunOptions
-from lessbits.engines.scoring import METRICS, Target, join_scores, mean_point
+from lessbits.engines.scoring import Target, join_scores, mean_point
 from lessbits.errors import InputError
 from lessbits.methods.base import Message, Method, Start, State
 from lessbits.networks import Network
@@ -101,6 +102,12 @@ def _losses(program: RankProgram, mean: jax.Array) -> jax.Array:
     return local.losses(jnp.broadcast_to(mean, (local.nodes, local.dim)))
 
 
+@jax.jit
+def _gradients(program: RankProgram, mean: jax.Array) -> jax.Array:
+    local = program.problem
+    return local.gradient(jnp.broadcast_to(mean, (local.nodes, local.dim)))
+
+
 _mean_point, _join_scores = jax.jit(mean_point), jax.jit(join_scores)
 
 
@@ -149,6 +156,7 @@ class Rank:
         self.run = agree_on_run(network, method, self.codecs, transport, options)
         self.wire = Wire(network, held, self.codecs, transport, self.run)
         local = LocalNetwork.of(network, nodes)
+        check_run_fits(self.problem.here, local, method)
         self.program = RankProgram(
             method.prepare(self.problem.here),
             method.for_nodes(nodes),
@@ -179,6 +187,7 @@ class Rank:
         sent = jax.tree.unflatten(self.outbox_shape, [np.asarray(leaf) for leaf in outbox])
         inbox = jax.tree.leaves([self.wire.nothing(message) for message in sent])
         _receive(self.shapes, self.leaves, state, number, jax.tree.leaves(sent), inbox).x.block_until_ready()
+        self.problem.raise_failure()
 
     def replace_problem(self, problem: Problem) -> None:
         """Replace the problem of this rank's nodes by another of the same shape."""
@@ -192,6 +201,7 @@ class Rank:
         number = np.int32(iteration)
         state, outbox, work, keys, finite = _send(self.shapes, self.leaves, self.state, number)
         if not np.asarray(finite).all():
+            self.problem.raise_failure()
             self._check_divergence(iteration, np.asarray(finite))
             # The neighbours still wait for a message, until all ranks know that the run has diverged. Send any.
             self.state = jax.tree.map(jnp.zeros_like, self.state)
@@ -218,16 +228,24 @@ class Rank:
 
     def score(self, target: Target) -> tuple[dict[str, float], np.ndarray | None]:
         """Return the metrics, the same at all ranks, and the iterates of all nodes at rank 0 (None elsewhere)."""
+        if not target.names:  # nothing is exchanged
+            return {}, None
         x = np.asarray(self.state.x)
         everything = self.transport.gather(np.full_like(x, np.nan) if self.diverged else x)
         mean = self.transport.broadcast(None if everything is None else np.asarray(_mean_point(everything)))
-        losses = self.transport.gather(np.asarray(_losses(self.program, mean)))
+        losses = self._gathered(_losses, mean) if target.has_losses else None
+        gradients = self._gathered(_gradients, mean) if "gradient" in target.columns else None
+        self.problem.raise_failure()
         if everything is None:
             values = None
         else:
-            scores = _join_scores(everything, mean, losses, target)
-            values = np.array([scores[name] for name in METRICS])
-        return dict(zip(METRICS, self.transport.broadcast(values).tolist(), strict=True)), everything
+            scores = _join_scores(everything, mean, losses, gradients, target)
+            values = np.array([scores[name] for name in target.names])
+        return dict(zip(target.names, self.transport.broadcast(values).tolist(), strict=True)), everything
+
+    def _gathered(self, function: Any, mean: np.ndarray) -> np.ndarray | None:
+        """Return the rows of a function at x̄, of all nodes, at rank 0."""
+        return self.transport.gather(np.asarray(function(self.program, mean)))
 
 
 def agree_on_run(

@@ -18,7 +18,6 @@ from lessbits.engines.recording.progress import Progress
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.schedule import Throttle, end_of_record
-from lessbits.engines.scoring import METRICS
 from lessbits.engines.stopping import Ending, StopRule, finish
 from lessbits.methods.base import Method
 from lessbits.networks import Network
@@ -45,7 +44,8 @@ def run_stepwise(
     compile_seconds = time.perf_counter() - clock
     with Interrupts() as interrupts, Progress(options, run.iteration, shown=transport.rank == 0) as bar:
         run.loop(interrupts, bar)
-    ending = Ending(transport.broadcast(run.x), run.iteration, compile_seconds, run.interrupted)
+    x = transport.broadcast(run.x) if options.scoring else run.own_x()
+    ending = Ending(x, run.iteration, compile_seconds, run.interrupted)
     transport.close()
     return finish(options, run.rule, run.recorder, method, run.rank.problem, ending)
 
@@ -56,18 +56,18 @@ class _Run:
     def __init__(self, rank: Rank, options: RunOptions) -> None:
         self.rank, self.transport, self.options = rank, rank.transport, options
         self.checkpoints = options.checkpoints
-        self.iteration, self.stop, self.interrupted = 0, False, False
+        self.iteration, self.stop, self.interrupted, self.diverged = 0, False, False, False
         self.x: np.ndarray | None = None  # of all nodes, at rank 0
 
     def begin(self) -> None:
         """Score the start, and resume from a checkpoint if the options ask for it."""
         rank, problem, options = self.rank, self.rank.problem, self.options
-        self.target = problem.target()
+        self.target = problem.target(options.metric_choice(problem))
         assert options.start is not None
         rank.begin(options.start)
         first, self.x = rank.score(self.target)
-        rule = StopRule.of(options.iterations, options.until, options.goal)
-        self.rule = rule.started(first["error"], float(self.target.scale)).on_host()
+        rule = StopRule.of(options.iterations, options.until, options.goal, self.target.columns)
+        self.rule = rule.started(first, float(self.target.scale)).on_host()
         check_goal(options.goal, options.until, first, self.target)
         self.recorder = Recorder(first, problem, rank.network, rank.method)
         self.stop = bool(self.rule.ends(first, 0))
@@ -94,13 +94,19 @@ class _Run:
             asked, diverged, slowest = self.transport.all_gather(facts).max(axis=0)
             if diverged and not self.stop:
                 self._record()
+                self.stop = self.diverged = True  # also if nothing is scored
             throttle.update(slowest)
             self.interrupted = bool(asked) and not self.stop
             if self.checkpoints and (self.interrupted or self.checkpoints.due(first, self.iteration)):
                 self._save()
             self.stop = self.stop or self.interrupted
-        if self.interrupted:
+        if self.interrupted and self.options.scoring:
             self.x = self.transport.gather(np.asarray(self.rank.state.x))
+
+    def own_x(self) -> np.ndarray:
+        """Return the iterates of this rank's nodes; NaN if the run has diverged, at any rank."""
+        x = np.asarray(self.rank.state.x)
+        return np.full_like(x, np.nan) if self.diverged else x
 
     def _record(self) -> None:
         since = self._since()
@@ -168,7 +174,8 @@ class _Run:
             (tally.work, tally.rounds), tally.messages = (int(count) for count in since["work"]), since["sent"]
             tally.link_bytes = since["wire"].astype(np.int64)
             tally.rank_bytes = int(since.get("bytes_between_ranks", [0])[0])
-        self.stop = bool(self.rule.ends({name: self.recorder.last(name) for name in METRICS}, self.iteration))
+        last = {name: self.recorder.last(name) for name in self.target.names}
+        self.stop = bool(self.rule.ends(last, self.iteration))
         self.x = transport.gather(np.asarray(rank.state.x))
 
 

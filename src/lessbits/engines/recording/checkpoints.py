@@ -151,10 +151,13 @@ class Checkpoints:
             if others:
                 offer = f"that of iteration {others[-1]} is whole: go on from it with --resume-at {others[-1]}"
             raise InputError(f"{error}; {offer}") from None
-        different = [name for name in marks if saved.marks.get(name) != marks[name]]
+        names = [*marks, *(name for name in saved.marks if name not in marks)]
+        different = [name for name in names if saved.marks.get(name) != marks.get(name)]
         if different:
-            short = (f"{name} (was {saved.marks.get(name)}, now {marks[name]})" for name in different)
-            facts = [name if len(marks[name]) == LONG else line for name, line in zip(different, short, strict=True)]
+            short = (f"{name} (was {saved.marks.get(name)}, now {marks.get(name)})" for name in different)
+            facts = [
+                name if len(marks.get(name, "")) == LONG else line for name, line in zip(different, short, strict=True)
+            ]
             raise InputError(
                 f"the checkpoints in {self.folder} belong to another run, with another {', '.join(facts)}: give the "
                 "same, or name another folder"

@@ -39,7 +39,7 @@ class Log:
         """Write how the run ended."""
         last = trace.summary()
         facts = ("converged", "diverged", "iterations", "error", "wire_bits_per_link", "seconds")
-        self._write(ended=trace.message, **{name: last[name] for name in facts})
+        self._write(ended=trace.message, **{name: last[name] for name in facts if name in last})
 
     def _write(self, **facts: Any) -> None:
         if not self.works:

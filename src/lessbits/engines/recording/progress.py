@@ -21,11 +21,13 @@ class ProgressState(NamedTuple):
     Attributes:
         iteration: The current iteration.
         iterations: Largest number of iterations.
-        error: The current error.
+        error: The current error; NaN if the problem declines x*.
         wire_bits_per_link: Encoded bits per link so far, with headers.
         seconds: Seconds since the run began, or was resumed.
         rate: Fraction by which the goal shrinks per iteration; None if it does not shrink.
         seconds_left: Estimated seconds to the target at this rate, or to the last iteration; None if unknown.
+        goal: What the run's target is compared with; None if nothing is scored.
+        value: The current value of the goal.
     """
 
     iteration: int
@@ -35,6 +37,8 @@ class ProgressState(NamedTuple):
     seconds: float
     rate: float | None
     seconds_left: float | None
+    goal: str | None = "error"
+    value: float = math.nan
 
     def in_words(self) -> str:
         """Return the progress as text.
@@ -44,7 +48,9 @@ class ProgressState(NamedTuple):
         """
         rate = "" if self.rate is None else f", shrinks {100 * self.rate:.2g} % per iteration"
         left = "" if self.seconds_left is None else f", {_clock(self.seconds_left)} left"
-        return f"error {self.error:.2e}, {human(self.wire_bits_per_link)} per link{rate}{left}"
+        shown = "" if self.goal is None else f"{self.goal} {self.value:.2e}, "
+        shown = shown if math.isnan(self.error) else f"error {self.error:.2e}, "
+        return f"{shown}{human(self.wire_bits_per_link)} per link{rate}{left}"
 
 
 Listener = Callable[[ProgressState], None]
@@ -60,7 +66,7 @@ class Goal(Protocol):
     @property
     def until(self) -> float | None: ...  # noqa: D102
     @property
-    def goal(self) -> str: ...  # noqa: D102
+    def goal(self) -> str | None: ...  # noqa: D102
     @property
     def progress(self) -> ProgressOption: ...  # noqa: D102
 
@@ -85,7 +91,7 @@ class Progress:
         """Pass the progress to all listeners; `metric` returns the newest value of a metric by name."""
         if not self.listeners:
             return
-        value, seconds = metric(self.goal), time.perf_counter() - self.clock
+        value, seconds = metric(self.goal) if self.goal else math.nan, time.perf_counter() - self.clock
         if math.isfinite(value) and value > 0:
             self.history.append((iteration, math.log(value)))
         rate = self._rate()
@@ -94,7 +100,9 @@ class Progress:
             left = min(left, math.log(max(value / self.until, 1)) / -math.log1p(-rate))
         done = iteration - self.begun
         seconds_left = left * seconds / done if done > 0 else None
-        state = ProgressState(iteration, self.iterations, metric("error"), bits_per_link, seconds, rate, seconds_left)
+        state = ProgressState(
+            iteration, self.iterations, metric("error"), bits_per_link, seconds, rate, seconds_left, self.goal, value
+        )
         for listener in list(self.listeners):
             try:
                 listener(state)

@@ -18,6 +18,7 @@ class Recorder:
 
     def __init__(self, first: Mapping[str, Any], problem: Problem, network: Network, method: Method) -> None:
         self.message_bits = np.array([compressor.bits(problem.dim) for compressor in method.compressors])
+        self.network = network
         self.links, self.nodes, self.samples = network.links, network.nodes, problem.samples
         self.at_once = 1 if method.takes_turns else len(self.message_bits)  # messages per link and exchange
         nothing = np.zeros((1, len(self.message_bits)))
@@ -62,8 +63,9 @@ class Recorder:
             self.parts[name].append(np.zeros(len(iterations), self.parts[name][0].dtype))
 
     def last(self, name: str) -> float:
-        """Return the newest value of a metric."""
-        return float(self.parts[METRIC + name][-1][-1])
+        """Return the newest value of a metric; NaN if it is not computed."""
+        parts = self.parts.get(METRIC + name)
+        return float(parts[-1][-1]) if parts else float("nan")
 
     def wire_bits_per_link(self) -> float:
         """Return the encoded bits per link so far."""

@@ -65,11 +65,12 @@ class LinkModel:
 class Trace:
     """The records of one run, how it ended, and the final iterates. `trace[name]` is a column.
 
-    Columns: iteration, error, consensus, suboptimality, bits_per_link and total_bits (the paper's nominal count),
-    wire_bits_per_link (encoded bytes with headers), messages, gradient_evaluations, gradient_rounds (iterations that
-    took any gradient), epochs, seconds, simulated_seconds with a link model, and any further measures. A run whose
-    messages were encoded also has compute_seconds, coding_seconds and communication_seconds (means over the ranks; they
-    are parts of seconds, and none of them includes scoring) and bytes_between_ranks.
+    Columns: iteration, error, consensus, suboptimality (without x*: consensus, loss, gradient), the user's own metrics,
+    bits_per_link and total_bits (the paper's nominal count), wire_bits_per_link (encoded bytes with headers), messages,
+    gradient_evaluations, gradient_rounds (iterations that took any gradient), epochs, seconds, simulated_seconds with a
+    link model, and any further measures. A run whose messages were encoded also has compute_seconds, coding_seconds and
+    communication_seconds (means over the ranks; they are parts of seconds, and none of them includes scoring) and
+    bytes_between_ranks.
 
     Attributes:
         columns: The columns by name, all of the same length; the first record is the start.
@@ -78,8 +79,8 @@ class Trace:
         diverged: Whether the run diverged.
         message: A sentence that says how the run ended.
         compile_seconds: Seconds spent on compiling.
-        settings: The settings of the run, if it was built from settings.
-        provenance: Version, command, machine, network and proven rate, if the run was built from settings.
+        settings: The settings of the run, by the names of `Settings`.
+        provenance: Version, command, machine, network and, where it is known, the proven rate.
 
     Example:
         >>> import lessbits
@@ -107,11 +108,17 @@ class Trace:
         """Return the number of records."""
         return len(self.columns["iteration"])
 
+    @property
+    def metric(self) -> str | None:
+        """The column to judge the run by: error or, without x*, the gradient, the loss or the disagreement."""
+        return next((name for name in ("error", "gradient", "loss", "consensus") if name in self.columns), None)
+
     def __repr__(self) -> str:
         """Show the last record, and how the run ended."""
         last = self.summary()
+        scored = f"{self.metric} {last[self.metric]:.3g}, " if self.metric else ""
         return (
-            f"Trace({last['iterations']} iterations, error {last['error']:.3g}, "
+            f"Trace({last['iterations']} iterations, {scored}"
             f"{human(last['wire_bits_per_link'])} sent per link, {human(last['bits_per_link'])} nominal: "
             f"{self.message})"
         )
@@ -142,7 +149,7 @@ class Trace:
     def plot(
         self,
         against: str = "iteration",
-        show: str = "error",
+        show: str | None = None,
         axis: "matplotlib.axes.Axes | None" = None,
         **style: Any,
     ) -> "matplotlib.axes.Axes":
@@ -150,7 +157,7 @@ class Trace:
 
         Args:
             against: Column on the horizontal axis.
-            show: Column on the vertical axis, which is logarithmic.
+            show: Column on the vertical axis, which is logarithmic; by default `metric`.
             axis: Axis to plot on; by default the current one.
             **style: Passed to matplotlib: `label`, `color`, `linestyle`, …
 
@@ -165,7 +172,7 @@ class Trace:
         """
         import matplotlib.pyplot as plt
 
-        axis = plt.gca() if axis is None else axis
+        axis, show = plt.gca() if axis is None else axis, show or self.metric or "iteration"
         height = np.where(self[show] > 0, self[show], np.nan)  # a log axis shows only values above zero
         axis.semilogy(self[against], height, **style)
         axis.set(xlabel=against.replace("_", " "), ylabel=show.replace("_", " "))

@@ -23,7 +23,7 @@ class BatchState(NamedTuple):
     iteration: jax.Array
     records: jax.Array  # how many are filled
     values: jax.Array  # of the goal, [records, lanes]
-    errors: jax.Array
+    watched: dict[str, jax.Array]  # the metrics that tell divergence, likewise
     work: jax.Array  # sample gradients
     sent: jax.Array  # messages, [records, lanes, messages of the outbox]
     bytes: jax.Array  # of bodies whose length varies, likewise
@@ -45,7 +45,8 @@ def _map_lanes(function: Callable[..., Any], lanes: int) -> Callable[..., Any]:
 @partial(jax.jit, donate_argnames=("batch",))
 def run_batch(program: Program, sizes: dict[str, jax.Array], batch: BatchState, most: jax.Array) -> BatchState:
     """Run up to `most` records of `record_every` iterations each, until all lanes or all iterations are done."""
-    lanes = next(iter(sizes.values())).shape[0]
+    lanes, goal = next(iter(sizes.values())).shape[0], program.stop.goal
+    assert goal is not None
 
     def of(own: dict[str, jax.Array]) -> Program:
         return replace(program, method=replace(program.method, **own))  # type: ignore[type-var]
@@ -61,8 +62,8 @@ def run_batch(program: Program, sizes: dict[str, jax.Array], batch: BatchState, 
             state,
             end,
             at + 1,
-            batch.values.at[at].set(metrics[program.stop.goal]),
-            batch.errors.at[at].set(metrics["error"]),
+            batch.values.at[at].set(metrics[goal]),
+            {name: rows.at[at].set(metrics[name]) for name, rows in batch.watched.items()},
             batch.work.at[at].set(tally.work[:, 0]),
             batch.sent.at[at].set(tally.sent),
             batch.bytes.at[at].set(tally.bytes.value),
@@ -90,8 +91,9 @@ def start_batch(program: Program, sizes: dict[str, jax.Array]) -> tuple[State, d
     return _map_lanes(begin, lanes)(sizes)
 
 
-def empty_batch(state: State, iteration: jax.Array, lanes: int, messages: int, kind: Any) -> BatchState:
+def empty_batch(state: State, iteration: jax.Array, lanes: int, program: Program) -> BatchState:
     """Return a batch without records."""
+    kind, messages = jnp.result_type(float), len(program.method.compressors)
 
     def empty(kind: Any, *shape: int) -> jax.Array:
         return put(np.zeros((RECORDS_AT_ONCE, lanes, *shape)), kind)
@@ -101,7 +103,7 @@ def empty_batch(state: State, iteration: jax.Array, lanes: int, messages: int, k
         iteration,
         put(0, np.int32),
         values=empty(kind),
-        errors=empty(kind),
+        watched={name: empty(kind) for name in program.stop.ceilings},
         work=empty(jnp.int32),
         sent=empty(jnp.int32, messages),
         bytes=empty(jnp.float32, messages),

@@ -14,6 +14,7 @@ from lessbits._internal.pytrees import computed_once, on_cpu, put, pytree, stati
 from lessbits._internal.randomness import Step, make_seed
 from lessbits._internal.summation import Sum, add_up
 from lessbits.codecs.base import Codec
+from lessbits.engines.memory import check_run_fits
 from lessbits.engines.options import RunOptions
 from lessbits.engines.schedule import end_of_record
 from lessbits.engines.scoring import Target, score
@@ -95,22 +96,25 @@ class Program:
         codecs: Sequence[Codec] = (),
     ) -> "Program":
         """Return the program of a run. The options must be checked."""
+        local = LocalNetwork.of(network)
+        check_run_fits(problem, local, method)
+        target = Target.of(problem, options.metric_choice(problem))
         return cls(
             method.prepare(problem),
             method,
-            LocalNetwork.of(network),
+            local,
             put(network.reverse, np.int32),
-            Target.of(problem),
+            target,
             dict(measures or {}),
             make_seed(options.seed),
-            StopRule.of(options.iterations, options.until, options.goal),
+            StopRule.of(options.iterations, options.until, options.goal, target.columns),
             put(options.interval, np.int32),
             tuple(codec.length_model() if codec.body_bytes is None else None for codec in codecs),
         )
 
-    def started(self, first_error: float) -> "Program":
-        """Return the program with the error at which a run counts as diverged, once the start is scored."""
-        return replace(self, stop=self.stop.started(first_error, float(self.target.scale)))
+    def started(self, first: Mapping[str, Any]) -> "Program":
+        """Return the program with the metrics at which a run counts as diverged, once the start is scored."""
+        return replace(self, stop=self.stop.started(first, float(self.target.scale)))
 
     def fit(self, iteration: int) -> "Program":
         """Return the program with the record length compiled in, where it pays, for records from this iteration on.

@@ -16,7 +16,7 @@ from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
 from lessbits.codecs.base import Codec
-from lessbits.engines.checks import check_goal
+from lessbits.engines.checks import check_goal, check_new_names
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.interrupts import Interrupts
@@ -121,13 +121,15 @@ def simulate(
         return run_stepwise(problem, network, method, SingleProcess(), run_options)
     make_room()
     run_options = run_options.checked(problem, network, method)
+    check_new_names("measure", measures or {}, run_options.metrics or {})
     assert run_options.start is not None
     codecs = make_codecs(method.compressors, problem.dim, run_options.code)
     devices = choose_devices(devices, network.nodes, problem.dim)
     program = shard_rows(Program.of(problem, network, method, run_options, measures, codecs), devices)
     clock = time.perf_counter()
     state, first = _begin(program, run_options.start)
-    program = program.started(float(first["error"]))
+    problem.raise_failure()
+    program = program.started(first)
     check_goal(run_options.goal, run_options.until, first, program.target)
     recorder = Recorder(first, problem, network, method)
     chunks = ChunkRecorder(run_options, recorder, codecs)
@@ -141,7 +143,7 @@ def simulate(
     if interrupted:
         chunks.save(chunk)
     ending = Ending(np.asarray(chunk.state.x), int(chunk.iteration), compile_seconds, interrupted)
-    return finish(run_options, program.stop, recorder, method, program.problem, ending)
+    return finish(run_options, program.stop, recorder, method, problem, ending)
 
 
 def _first_chunk(
@@ -166,6 +168,7 @@ def _run(program: Program, chunk: Chunk, chunks: ChunkRecorder, options: RunOpti
             clock = time.perf_counter()
             chunk = jax.block_until_ready(_run_chunk(program.fit(iteration), chunk, put(most, np.int32)))
             seconds = time.perf_counter() - clock
+            program.problem.raise_failure()
             chunks.record(chunk, seconds)
             iteration = int(chunk.iteration)
             throttle.update(seconds / max(int(chunk.records), 1))

@@ -22,7 +22,7 @@ from lessbits._internal.pytrees import on_cpu
 from lessbits.codecs import make_codecs
 from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import header_bytes
-from lessbits.engines.checks import check_goal
+from lessbits.engines.checks import Metric, check_goal
 from lessbits.engines.options import RunOptions
 from lessbits.engines.schedule import Throttle, record_ends
 from lessbits.engines.simulate.batch import empty_batch, run_batch, start_batch
@@ -48,7 +48,7 @@ class Budget:
     epochs: float | None = None
     bits: float | None = None  # nominal, per link
     until: float | None = None
-    goal: str = "error"
+    goal: str | None = "error"  # None for the default of `RunOptions`
 
     def is_spent(self, epochs: np.ndarray, bits: np.ndarray) -> np.ndarray:
         """Return, for each record, whether the epochs or the bits per link are spent."""
@@ -67,7 +67,7 @@ class Outcome:
     cut: bool  # whether it was stopped because others had won
     iterations: int
     value: float  # of the goal
-    error: float
+    error: float  # NaN if the problem declines x*
     bits_per_link: float  # nominal
     epochs: float
     encoded: bool = False
@@ -85,6 +85,7 @@ class SweepOptions:
         finished: Callback that takes each outcome when its run ends.
         width: Runs per batch; by default one on a CPU, and as many as fit on a GPU.
         encoded: Whether to compute the encoded bits too, which takes longer.
+        metrics: Metrics of the user's own, as in `RunOptions`; one may be the goal.
     """
 
     seed: int = 0
@@ -93,6 +94,7 @@ class SweepOptions:
     finished: Callable[[Outcome], None] | None = None
     width: int | None = None
     encoded: bool = False
+    metrics: Mapping[str, Metric] | None = None
 
 
 def sweep(
@@ -112,6 +114,7 @@ def sweep(
         until=budget.until,
         goal=budget.goal,
         record_every=options.record_every,
+        metrics=options.metrics,
     )
     for sizes in configurations:
         checked = run_options.checked(problem, network, replace(method, **sizes))  # type: ignore[type-var]
@@ -120,8 +123,7 @@ def sweep(
     memory = _lane_bytes(program, problem, network)
     width = options.width or default_width(len(configurations), memory)
     batches = [list(configurations[at : at + width]) for at in range(0, len(configurations), width)]
-    shared = _Sweep(program, problem, network, budget, options, codecs)
-
+    shared = _Sweep(program, problem, network, replace(budget, goal=checked.goal), options, codecs)
     with ThreadPoolExecutor(default_workers(memory)) as pool:
         try:
             runs = pool.map(lambda batch: _Batch(shared, batch).run(), batches)
@@ -187,19 +189,21 @@ class _Batch:
     def __init__(self, sweep: _Sweep, configurations: list[Sizes]) -> None:
         self.sweep, self.budget, self.configurations = sweep, sweep.budget, configurations
         program, budget, count = sweep.program, sweep.budget, len(configurations)
+        self.goal = budget.goal or "error"  # resolved by `sweep`
         self.lanes = np.arange(count)  # which configuration each lane runs
         kind = jnp.result_type(float)
         self.sizes = {name: jnp.asarray([sizes[name] for sizes in configurations], kind) for name in configurations[0]}
         state, first = start_batch(program, self.sizes)
-        self.program = program.started(float(np.max(np.asarray(first["error"]))))
+        program.problem.raise_failure()
+        self.program = program.started({name: np.max(np.asarray(values)) for name, values in first.items()})
         self.rule = self.program.stop.on_host()
-        check_goal(budget.goal, budget.until, {budget.goal: first[budget.goal][0]}, program.target)
-        self.batch = empty_batch(state, jnp.int32(0), count, len(sweep.message_bits), kind)
+        check_goal(self.goal, budget.until, {name: values[0] for name, values in first.items()}, program.target)
+        self.batch = empty_batch(state, jnp.int32(0), count, program)
         # What each configuration has spent and reached at its last record.
         self.epochs, self.spent, self.wire, self.value, self.error = np.zeros((5, count))
         self.outcomes: dict[int, Outcome] = {}
-        values, errors = (np.asarray(first[name], float) for name in (budget.goal, "error"))
-        for lane in np.flatnonzero(self.rule.reached({budget.goal: values})):
+        values, errors = (np.asarray(first.get(name, np.full(count, np.nan)), float) for name in (self.goal, "error"))
+        for lane in np.flatnonzero(self.rule.reached({self.goal: values})):
             self.value[lane], self.error[lane] = values[lane], errors[lane]
             self._end(int(lane), 0, reached=True)
 
@@ -217,6 +221,7 @@ class _Batch:
             most = jnp.int32(throttle.amount)
             self.batch = jax.block_until_ready(run_batch(self.program.fit(before), self.sizes, self.batch, most))
             seconds = time.perf_counter() - clock
+            self.program.problem.raise_failure()
             self._collect()
             throttle.update(seconds / max(int(self.batch.records), 1))
         return [self.outcomes[number] for number in range(len(self.configurations)) if number in self.outcomes]
@@ -225,7 +230,9 @@ class _Batch:
         """Read the records of all lanes, and end the lanes that are done."""
         taken, sweep = int(self.batch.records), self.sweep
         ends = record_ends(int(self.batch.iteration), taken, int(self.program.record_every))
-        values, errors = (np.asarray(array, float)[:taken] for array in (self.batch.values, self.batch.errors))
+        recorded = {self.goal: self.batch.values, **self.batch.watched}
+        rows = {name: np.asarray(array, float)[:taken] for name, array in recorded.items()}
+        values, errors = rows[self.goal], rows.get("error", np.full((taken, len(self.lanes)), np.nan))
         work = np.cumsum(np.asarray(self.batch.work, np.int64)[:taken], axis=0) / sweep.samples
         sent = np.cumsum(np.asarray(self.batch.sent, np.int64)[:taken], axis=0)
         bits = sent @ sweep.message_bits / sweep.links
@@ -236,7 +243,7 @@ class _Batch:
         for lane, number in enumerate(self.lanes):
             if number < 0 or number in self.outcomes:
                 continue
-            metrics = {self.budget.goal: values[:, lane], "error": errors[:, lane]}
+            metrics = {name: array[:, lane] for name, array in rows.items()}
             reached, lost = self.rule.reached(metrics), self.rule.diverged(metrics)
             epochs, spent = self.epochs[number] + work[:, lane], self.spent[number] + bits[:, lane]
             over = reached | lost | (ends >= self.rule.iterations) | self.budget.is_spent(epochs, spent)
@@ -290,6 +297,4 @@ class _Batch:
         self.lanes = np.where(np.arange(width) < len(alive), self.lanes[kept], -1)
         self.sizes = {name: size[kept] for name, size in self.sizes.items()}
         state = jax.tree.map(lambda leaf: leaf[kept], self.batch.state)
-        self.batch = empty_batch(
-            state, self.batch.iteration, width, len(self.sweep.message_bits), jnp.result_type(float)
-        )
+        self.batch = empty_batch(state, self.batch.iteration, width, self.program)
