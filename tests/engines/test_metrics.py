@@ -13,6 +13,8 @@ from lessbits import (
     LeastSquares,
     Outside,
     PrimalDual,
+    Settings,
+    build,
     make_network,
     make_quantizer,
     pytree,
@@ -21,6 +23,8 @@ from lessbits import (
 from lessbits.engines.recording.progress import ProgressState
 from lessbits.engines.simulate.sweep import Budget, SweepOptions, sweep
 from lessbits.problems import base
+from lessbits.report.formats import write_report
+from lessbits.report.text import run_report
 
 NODES, DIM = 6, 4
 RING = make_network("ring", NODES)
@@ -202,3 +206,17 @@ def test_a_loss_that_is_no_number_at_the_start_is_named():
     problem = Custom.make(lambda x, s: jnp.sum(jnp.log(x) * s), data, DIM, smoothness=1.0, solution=None)
     with pytest.raises(InputError, match=r"the loss is .* at the start"):
         simulate(problem, RING, METHOD, iterations=5)
+
+
+def test_the_setting_scoring_and_reports_of_its_runs(no_solution, tmp_path, capsys):
+    usual = {"nodes": 6, "dim": 4, "problem": "least-squares", "theta": 0.1, "eta": 0.3, "iterations": 10}
+    scored, unscored = (build(Settings(scoring=scoring, **usual)).run() for scoring in ("loss", "off"))
+    assert (scored.settings["goal"], scored.metric, unscored.metric) == ("gradient", "gradient", None)
+    for kind in ("html", "md", "png"):
+        write_report([scored], tmp_path / f"report.{kind}")
+        assert (tmp_path / f"report.{kind}").stat().st_size > 100
+    for trace in (scored, unscored):
+        run_report(trace, "ring")
+    said = capsys.readouterr().out
+    assert "‖∇f‖²" in said
+    assert "error" not in said
