@@ -92,7 +92,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="cases whose name contains this")
     asked = parser.parse_args()
-    print("| problem and network | option | method | knowing x* | by what nodes measure | choosing cost per link |")
+    columns = ("problem and network", "option", "method", "knowing the solution", "by what nodes measure")
+    print(f"| {' | '.join(columns)} | choosing cost per link |")
     print("|---|---|---|---|---|---|")
     for name, (make, shape, options) in CASES.items():
         if asked.only not in name:
