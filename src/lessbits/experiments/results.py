@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from lessbits._internal.files import write_whole
 from lessbits._internal.logging import logger
 from lessbits._internal.plain_values import plain
+from lessbits.report.plots import save_figure
 from lessbits.version import __version__
 
 if TYPE_CHECKING:
@@ -109,12 +110,9 @@ class Results:
 
     def figure(self, stem: str, figure: "Figure") -> None:
         """Write a plot as PNG and SVG."""
-        import matplotlib.pyplot as plt
-
-        figure.savefig(self.folder / f"{stem}.png", dpi=120)
+        save_figure(figure, self.folder / f"{stem}.png", dpi=120)
         figure.set_layout_engine("none")  # the layout is computed already, and takes as long as drawing
-        figure.savefig(self.folder / f"{stem}.svg", metadata={"Date": None})  # equal data give equal files
-        plt.close(figure)
+        save_figure(figure, self.folder / f"{stem}.svg")
         self.files += [f"{stem}.png", f"{stem}.svg"]
 
     def summary(self, title: str, text: str) -> Path:
