@@ -86,7 +86,7 @@ def finish(
         message = f"diverged at iteration {iteration} (error {error:.2g}): lower {name}, now {getattr(method, name):g}"
     elif converged:
         message = f"reached {goal} {metrics[goal]:.3g} at iteration {iteration}"
-        message += "" if options.interval == 1 else f" (looked at every {options.interval})"
+        message += "" if options.interval == 1 else f" (checked every {options.interval} iterations)"
     else:
         message = f"stopped after {iteration} iterations with {goal} {metrics[goal]:.3g}"
         message += "" if options.until is None else f", above {options.until:g}"

@@ -72,7 +72,7 @@ def _methods_text(methods: list[Row], exponents: list[Row]) -> str:
         "## Table 1\n\nRidge regression on a ring of 8, κ = 10, all nodes with one Hessian. DGD and Choco-SGD with "
         "η/(1 + decay·k), QDGD with its own (its α_k², the bias that is left, falls as k^-1/2); "
         "the linear methods with η (EXTRA, gradient "
-        "tracking) or θ (primal-dual, Algorithm 1; η = 1/L) tuned on a grid of five steps a decade.\n\n"
+        "tracking) or θ (primal-dual, Algorithm 1; η = 1/L) tuned on a grid of five steps per decade.\n\n"
         + markdown_table(methods, columns)
         + "\n\nTuned iterations to a squared error of 1e-8 while κ grows, while ρ grows (two links of the ring get "
         "weaker), and while both do. The table's exponents are upper bounds for all problems (its κ^τ has τ ≥ 1, "

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from lessbits._internal.files import write_whole
 from lessbits._internal.logging import logger
 from lessbits._internal.plain_values import plain
+from lessbits._internal.wording import human
 from lessbits.report.plots import save_figure
 from lessbits.version import __version__
 
@@ -136,15 +137,17 @@ def markdown_table(rows: Iterable[Row], columns: Mapping[str, str] | None = None
     rows = list(rows)
     if not rows:
         return "There is nothing to show."
-    columns = columns or {name: name for row in rows for name in row}
+    columns = columns or {name: name.replace("_", " ") for row in rows for name in row}
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(_shown(row.get(name)) for name in columns) + " |" for row in rows]
+    lines += ["| " + " | ".join(_shown(name, row.get(name)) for name in columns) + " |" for row in rows]
     return "\n".join(lines)
 
 
-def _shown(value: Any) -> str:
+def _shown(column: str, value: Any) -> str:
     if value is None:
         return "-"
+    if column == "bits_per_link":
+        return human(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -200,7 +200,8 @@ def table5(results: Results) -> None:
         "and an epoch is as many sample gradients as there are samples: option D pays for its full gradients.\n\n"
     )
     results.summary(
-        "Table 5: tuned parameters of Figure 3", text + markdown_table(rows, {name: name for name in columns})
+        "Table 5: tuned parameters of Figure 3",
+        text + markdown_table(rows, {name: name.replace("_", " ") for name in columns}),
     )
 
 
@@ -245,8 +246,8 @@ def fig3(results: Results) -> None:
         "paper's do not; no node holds x̄, and `error` is the mean of ‖x_i - x*‖². SSDA and MSDA have their proven "
         "step sizes, and each of their dual gradients counts as one epoch, though a Newton solve costs more. DIANA "
         "needs a star, so its rows are of another network. "
-        "w8a at batch size one takes 930 000 iterations a run: where it says so, parameters were tuned on it on a GPU, "
-        "else those of w1a are taken.\n\n"
+        "w8a at batch size one takes 930 000 iterations per run: where it says so, parameters were tuned on it on a "
+        "GPU, else those of w1a are taken.\n\n"
     )
     results.summary("Figure 3: logistic regression, ring of 16 nodes", text + markdown_table(rows))
 

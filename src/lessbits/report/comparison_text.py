@@ -23,7 +23,6 @@ def comparison_report(found: dict[str, Any], report: str | None) -> None:
         "",
         "method",
         "quantizer",
-        "ended",
         "iterations",
         "error",
         "bits per link",
@@ -37,18 +36,16 @@ def comparison_report(found: dict[str, Any], report: str | None) -> None:
             str(number),
             name,
             row["quantizer"],
-            row["ended"],
             f"{row['iterations']:,}",
             f"{row['error']:.1e}",
             human(row["wire_bits_per_link"]),
-            "-" if ratio is None else f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}",
+            row["ended"] if ratio is None else f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}",
         )
     console.print(table)
     if reached:
-        console.print("Times: bits relative to the best run. Step sizes are in the report.")
-    console.print("Bits are those of the bytes sent, with headers.", end=" " if exact else "\n")
-    if exact:
-        console.print(f"Exact messages are {settings['precision']}-bit numbers{half}.")
+        console.print("Times: bits relative to the best run, or how a run ended. Step sizes are in the report.")
+    numbers = f" Exact messages are {settings['precision']}-bit numbers{half}." if exact else ""
+    console.print(f"Bits are those of the bytes sent, with headers.{numbers}")
     for name, why in found["refused"].items():
         console.print(f"Not run: {escape(name)}: {escape(why)}")
     if report is not None:

@@ -52,6 +52,8 @@ def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
 @in_style
 def plot_headline(results: dict[str, list[dict[str, Any]]]) -> "Figure":
     """Plot iterations and bits over ω for each network: flat on the star, rising on the ring."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
     figure, grid = new_figure(1, 2, share_y=False, width=5.2, height=4)
     axes = grid[0]
     for (network, rows), colour, marker in zip(results.items(), COLOURS, MARKERS, strict=False):
@@ -71,8 +73,12 @@ def plot_headline(results: dict[str, list[dict[str, Any]]]) -> "Figure":
                 )
     for axis in axes:
         axis.set(xscale="log", yscale="log", xlabel="ω of the quantizer (more compression to the right)")
+        for one in (axis.xaxis, axis.yaxis):
+            one.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            one.set_major_formatter(StrMethodFormatter("{x:,g}"))
+            one.set_minor_formatter(NullFormatter())
     label_axis(axes[1], "y", "bits_per_link")
     axes[0].set(ylabel="iterations to error 1e-3", title="Compression is free on the star, not on the ring")
     axes[1].set(ylabel="bits per link to error 1e-3 (nominal)", title="Bits sent")
-    axes[0].legend(loc="center right")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
     return figure

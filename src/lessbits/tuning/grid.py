@@ -16,7 +16,7 @@ GridSpec = Mapping[str, Sequence[float] | None]
 def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list[float]]:
     """Return the values of each axis of the grid, in increasing order."""
     if per_decade < 1:
-        raise InputError(f"per_decade is {per_decade}, but a grid has at least one value a decade")
+        raise InputError(f"per_decade is {per_decade}, but a grid has at least one value per decade")
     axes = {}
     for name, values in grid.items():
         check_name("step size", name, method.step_size_names)

@@ -48,7 +48,7 @@ class LinkModel:
         if not (self.latency >= 0 and self.gradient >= 0 and self.bandwidth > 0):
             raise InputError(
                 f"the link model has latency {self.latency:g} s, bandwidth {self.bandwidth:g} bit/s and "
-                f"{self.gradient:g} s a gradient, but times must be at least 0 and the bandwidth above 0"
+                f"{self.gradient:g} s per gradient, but times must be at least 0 and the bandwidth above 0"
             )
 
     def seconds(self, iterations: np.ndarray, bits: np.ndarray, gradients_per_node: np.ndarray) -> np.ndarray:
