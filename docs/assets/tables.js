@@ -11,9 +11,9 @@ function fitTables() {
   for (const table of tables) {
     table.classList.remove("stacked");
     if (!table.classList.length) table.removeAttribute("class");
-    const room = table.closest(".doc-contents, .md-content__inner").getBoundingClientRect();
-    if (table.getBoundingClientRect().right > room.right + 1) table.classList.add("stacked");
+    const room = table.closest(".doc-contents, .md-content__inner").getBoundingClientRect(), own = table.getBoundingClientRect();
+    if (Math.max(own.right, own.left + table.scrollWidth) > room.right + 1) table.classList.add("stacked");
   }
 }
 window.addEventListener("resize", fitTables);
-fitTables();
+window.addEventListener("load", fitTables); // the theme wraps tables before

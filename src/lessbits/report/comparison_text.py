@@ -30,6 +30,7 @@ def comparison_report(found: dict[str, Any], report: str | None) -> None:
     )
     for column in (1, 2):
         table.columns[column].justify = "left"
+        table.columns[column].no_wrap = True  # names stay whole; if something must wrap, it is a heading
     for number, (row, name) in enumerate(zip(rows, names, strict=True), start=1):
         ratio = row["wire_bits_per_link"] / reached[0]["wire_bits_per_link"] if row in reached else None
         table.add_row(
