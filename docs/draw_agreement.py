@@ -101,9 +101,9 @@ def draw(course: Course) -> str:
     ]
     right, bottom = CHART_LEFT + CHART_WIDTH, TOP + HEIGHT
     ticks = [
-        f'<text class="faint" x="{CHART_LEFT + share * CHART_WIDTH:.0f}" y="{bottom + 18}" text-anchor="middle">'
+        f'<text class="faint" x="{CHART_LEFT + share * CHART_WIDTH:.0f}" y="{bottom + 18}" text-anchor="{anchor}">'
         f"{human(share * course.bits[-1])}</text>"
-        for share in (0, 0.5, 1)
+        for share, anchor in ((0, "start"), (0.5, "middle"), (1, "end"))
     ]
     words = [
         f'<text x="20" y="18">{NODES} nodes, each talks to its neighbours only</text>',

@@ -124,7 +124,7 @@ def plot_methods(traces: Sequence[Trace]) -> Any:
 def report(folder: Path) -> None:
     """Photograph the HTML report of a comparison, in light and in dark."""
     command(REPORTED, folder)
-    photograph((folder / "report.html").as_uri(), "report", 1180, 860)
+    photograph((folder / "report.html").as_uri(), "report", 1180, 985)
 
 
 def photograph(address: str, name: str, width: int, height: int) -> None:

@@ -42,8 +42,8 @@ def _slopes_text(exponents: list[Row]) -> str:
     }
     return (
         "## Rates of Algorithm 1 at theory's step sizes\n\nRidge regression (`LeastSquares.random`) and average "
-        "consensus on 8 nodes, rand-k messages. The measured rate is the slope of the log of the squared error; in "
-        "`slopes.csv` stands the fall of the theorem's Lyapunov function too. Exponents of the iterations, fitted over "
+        "consensus on 8 nodes, rand-k messages. The measured rate is the slope of the log of the squared error; "
+        "`slopes.csv` also has that of the theorem's Lyapunov function. Exponents of the iterations, fitted over "
         "each sweep: the theorem's constants (12 before ω) matter at small ω, where the order alone says less. κ of "
         "option D is that of single samples, which is why its bound is far off on these problems.\n\n"
         + markdown_table(exponents, columns)

@@ -271,15 +271,15 @@ def _claims(results: Results, case: Case, rows: list[Row]) -> None:
         for name in ours:
             results.claim(
                 value[name] < value[best],
-                f"{where}, {words}: {name} ends at {value[name]:.2e}; the best of the paper's others is {best} at "
-                f"{value[best]:.2e}.",
+                f"{where}, {words}: {name} ends at {value[name]:.2e}; the best of the paper's other methods is "
+                f"{best} at {value[best]:.2e}.",
             )
         if case.gradients == "batch size 1":
             ratio = value["option C, dit-3"] / value["Choco-SGD, dit-3"]
             results.claim(
                 1 / PAR <= ratio <= PAR,
                 f"{where}, {words}: option C with dit-3 is at {value['option C, dit-3']:.2e}, {ratio:.2g} times "
-                f"Choco-SGD ({value['Choco-SGD, dit-3']:.2e}); within a factor {PAR:g} counts as on a par.",
+                f"Choco-SGD ({value['Choco-SGD, dit-3']:.2e}); within a factor {PAR:g} counts as equal.",
             )
     value = values["suboptimality"]
     ranked = sorted(value, key=lambda name: float(value[name]))

@@ -58,7 +58,7 @@ function targetLine() {
   const upwards = page.upwards[shown.upwards];
   if (upwards.column !== page.goal || !(page.target > 0)) return {};
   const line = { color: style("--faint"), width: 1.5, dash: "dot" };
-  const label = { text: "target", textposition: "end", font: { color: style("--faint") } };
+  const label = { text: "target", textposition: "start", font: { color: style("--faint") } };
   return { shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: page.target, y1: page.target, line, label }] };
 }
 
