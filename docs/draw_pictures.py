@@ -141,7 +141,8 @@ def photograph(address: str, name: str, width: int, height: int) -> None:
             tab.goto(address)
             tab.wait_for_timeout(500)
             picture = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
-            picture.quantize(48, method=Image.Quantize.MAXCOVERAGE).save(IMAGES / f"{name}-{scheme}.png", optimize=True)
+            picture = picture.quantize(96, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+            picture.save(IMAGES / f"{name}-{scheme}.png", optimize=True)
             tab.close()
         browser.close()
 

@@ -18,6 +18,7 @@ from lessbits.report.seeds import RunGroup, band, group_runs
 from lessbits.report.verdict import goal_of, ranked, target_of, verdict
 
 FORMATS = ("html", "png", "svg", "pdf", "md")
+FEW_RECORDS = 15
 PANELS = ("iteration", "wire_bits_per_link")
 
 
@@ -113,7 +114,9 @@ def _draw_group(axis: Any, group: RunGroup, number: int, across: str, upwards: s
             return
         height = np.where(trace[upwards] > 0, trace[upwards], np.nan)
         marker = MARKERS[number % len(MARKERS)]
-        axis.plot(trace[across], height, label=group.name, marker=marker, markevery=0.2, **look)
+        # Between few records a straight line would claim too much.
+        steps = "steps-post" if len(trace) < FEW_RECORDS else "default"
+        axis.plot(trace[across], height, label=group.name, marker=marker, markevery=0.2, drawstyle=steps, **look)
     elif (found := band(group, across, upwards)) is not None:
         axis.fill_between(found["x"], found["low"], found["high"], color=look["color"], alpha=0.2, linewidth=0)
         axis.plot(found["x"], found["middle"], label=group.name, **look)

@@ -11,7 +11,7 @@ function style(name) {
 
 function colour(number) {
   const given = page.colours[number % page.colours.length];
-  return given === "#000000" ? style("--text") : given; // black is for light pages
+  return { "#000000": style("--text"), "#0072B2": style("--blue") }[given] || given; // these two are for light pages
 }
 
 function sideways() { // the scale of the horizontal axis: chosen, or by how far apart the runs end
@@ -31,7 +31,8 @@ function curves(run, number) { // one line, or the lines and the area of a band
   if (run.columns) {
     const x = (run.columns[across.column] || []).map((value) => value * across.factor);
     const marker = { symbol: markers[number % markers.length], size: 8, maxdisplayed: 8 };
-    return [{ ...line, x, y: run.columns[upwards.column], mode: "lines+markers", marker }];
+    const shape = x.length < 15 ? "hv" : "linear"; // between few records a straight line would claim too much
+    return [{ ...line, line: { ...line.line, shape }, x, y: run.columns[upwards.column], mode: "lines+markers", marker }];
   }
   const band = run.bands[across.column][upwards.column];
   if (!band) return [];
