@@ -168,7 +168,7 @@ def gallery(folder: Path) -> None:
 @in_style
 def plot_example(traces: Mapping[str, Trace], column: str, title: str) -> Any:
     """Plot the runs of an example against bits."""
-    figure, ((axis,),) = new_figure(1, 1, width=6.2, height=3.4)
+    figure, ((axis,),) = new_figure(1, 1, width=7.6, height=3.4)
     for label, trace in traces.items():
         trace.plot("wire_bits_per_link", column, axis=axis, label=label)
     sent = [trace["wire_bits_per_link"][-1] for trace in traces.values()]
@@ -176,7 +176,7 @@ def plot_example(traces: Mapping[str, Trace], column: str, title: str) -> Any:
         axis.set_xscale("log")
         label_axis(axis, "x", "wire_bits_per_link")
     axis.set_title(title)
-    axis.legend()
+    figure.legend(loc="outside right upper")
     return figure
 
 
