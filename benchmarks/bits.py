@@ -1,4 +1,4 @@
-"""Bits a link to a target, for every method, each tuned in all its parameters: encoded bytes with headers, three seeds.
+"""Bits per link to a target, for every method, each tuned in all its parameters: encoded bytes with headers, 3 seeds.
 
     python benchmarks/bits.py --w1a FILE [--out FOLDER] [--columns ring-100 …] [--methods tree lead …]
 
@@ -190,7 +190,7 @@ def table(cells):
     """A line for each problem and target, a column for each method, then by how much ours is ahead."""
     titles = [title for row, title in ROWS.items()]
     titles.insert(2, "Algorithm 1, nominal")
-    lines = [f"| kbit a link | {' | '.join(titles)} | fewest of others ÷ ours | defaults ÷ tuned |"]
+    lines = [f"| kbit per link | {' | '.join(titles)} | fewest of others ÷ ours | defaults ÷ tuned |"]
     lines.append("|---" + "|---:" * (len(titles) + 2) + "|")
     for column, target in columns():
         name = f"{column}, {target:g}"

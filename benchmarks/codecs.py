@@ -2,7 +2,7 @@
 
     python benchmarks/codecs.py [--json FILE] [--dim 1000000]
 
-The first table: every codec on a Gaussian vector; bits a coordinate beside the empirical entropy of what is sent, and
+The first table: every codec on a Gaussian vector; bits per coordinate beside the empirical entropy of what is sent, and
 MB/s of float32 input each way (d floats of 4 bytes over the time, the best of several runs). The second: dithering at
 d = 10 000 on several laws, the length over the entropy, as the worst of several vectors; 3 % and 8 bytes is the aim.
 """
@@ -96,7 +96,7 @@ def speeds(dim, generator):
             "quantizer": spelling,
             "code": code,
             "bytes": len(body),
-            "bits a coordinate": 8 * len(body) / dim,
+            "bits per coordinate": 8 * len(body) / dim,
             "entropy": None if entropy is None else entropy / dim,
             "encode MB/s": 4e-6 * dim / encoding,
             "decode MB/s": 4e-6 * dim / decoding,

@@ -4,7 +4,7 @@
 
 Files are w1a, w8a or others in LIBSVM's format. For each: the accelerated method with practical step sizes and tuned,
 the same without momentum, LEAD, Algorithm 1 with option B, SSDA and MSDA (which take dual gradients), and `tree`.
-Prints iterations, gradients a node, and encoded bits a link.
+Prints iterations, gradients per node, and encoded bits per link.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def main():
         settings = Settings(problem="logistic", data=file, features=300, nodes=told.nodes, network="ring")
         problem, network = build_parts(settings)[:2]
         print(f"{Path(file).name.split('.')[0]}, ring of {told.nodes}, κ = {problem.condition_number:,.0f}")
-        print(f"{'':60}{'iterations':>12}{'gradients':>12}{'kbit a link':>14}")
+        print(f"{'':60}{'iterations':>12}{'gradients':>12}{'kbit per link':>14}")
         for name, make in rows(problem, network):
             if not name.startswith(tuple(told.rows)):
                 continue

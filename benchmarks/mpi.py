@@ -2,9 +2,9 @@
 
     python benchmarks/mpi.py [--json FILE] [--ranks 2 4 16]
 
-Average consensus on a ring, one node a rank, d = 250, float64. Ours with `exact` and `dit-4` messages (broadcast), each
-iteration checked and encoded; disropt's `Consensus` exchanges the vectors as they are. The best of three, and what of
-ours is computing, coding and communicating. disropt is skipped with a reason if it is not installed.
+Average consensus on a ring, one node per rank, d = 250, float64. Ours with `exact` and `dit-4` messages (broadcast),
+each iteration checked and encoded; disropt's `Consensus` exchanges the vectors as they are. The best of three, and
+what of ours is computing, coding and communicating. disropt is skipped with a reason if it is not installed.
 """
 
 import argparse
@@ -99,8 +99,8 @@ def main():
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"consensus on a ring, d = {DIM}, one node a rank: µs an iteration")
-    headings = ("ranks", "who", "total", "computing", "coding", "communicating", "bits a link", "disropt / ours")
+    table = Table(title=f"consensus on a ring, d = {DIM}, one node per rank: µs per iteration")
+    headings = ("ranks", "who", "total", "computing", "coding", "communicating", "bits per link", "disropt / ours")
     for heading in headings:
         table.add_column(heading, justify="right")
     rows, notes = [], []

@@ -20,8 +20,8 @@ def loss(x: jax.Array, sample: dict[str, jax.Array]) -> jax.Array:
     return jnp.sqrt(1 + residual**2) - 1 + 0.005 * x @ x
 
 
-def main(quick: bool) -> None:
-    """Fit with the robust loss and with squares, and print how far each is from the truth."""
+def main(quick: bool) -> dict[str, lessbits.Trace]:
+    """Fit with the robust loss and with squares, print how far each is from the truth, and return the run."""
     nodes, samples, dim = (6, 20, 4) if quick else (16, 50, 20)
     random = np.random.default_rng(0)
     truth = random.normal(size=dim)
@@ -40,9 +40,17 @@ def main(quick: bool) -> None:
         f"distance from the truth: robust {np.linalg.norm(trace.x.mean(axis=0) - truth):.3f}, "
         f"least squares {np.linalg.norm(squares - truth):.3f}"
     )
+    return {"primal-dual with dit-4": trace}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smaller problem")
-    main(parser.parse_args().quick)
+    parser.add_argument("--plot", metavar="FILE", help="write a plot of the runs to this file")
+    given = parser.parse_args()
+    traces = main(given.quick)
+    if given.plot:
+        for label, trace in traces.items():
+            axis = trace.plot("wire_bits_per_link", label=label)
+        axis.legend()
+        axis.figure.savefig(given.plot)

@@ -22,8 +22,8 @@ def standardized(samples: lessbits.Samples, rows: np.ndarray, known: np.ndarray)
     return lessbits.Samples(np.column_stack([features, np.ones(len(rows))]), samples.labels[rows], samples.name)
 
 
-def main(quick: bool) -> None:
-    """Fit at the sites and in one place, and print accuracy and bits."""
+def main(quick: bool) -> dict[str, lessbits.Trace]:
+    """Fit at the sites and in one place, print accuracy and bits, and return the runs."""
     sites = 4 if quick else 8
     samples = lessbits.load_samples("breast-cancer")
     order = np.random.default_rng(0).permutation(samples.count)
@@ -41,11 +41,13 @@ def main(quick: bool) -> None:
         return float(np.mean(np.sign(held_out.features @ model) == held_out.binary_labels()))
 
     print(f"{'all data in one place':>24}: accuracy {accuracy(pooled):.1%}")
+    traces = {}
     for name, quantizer in (("primal-dual", "dit-4"), ("tree", "grid:10")):
         method = lessbits.make_method(name, problem, network, quantizer, stepsizes="practical")
         trace = lessbits.simulate(
             problem, network, method, iterations=20_000, until=1e-6, goal="suboptimality", record_every=10
         )
+        traces[f"{name} with {quantizer}"] = trace
         model = trace.x.mean(axis=0)
         bits = trace["wire_bits_per_link"][-1]
         floats = 32 * problem.dim * trace["iteration"][-1]
@@ -54,9 +56,17 @@ def main(quick: bool) -> None:
             f"{f'{name}, {quantizer}':>24}: accuracy {accuracy(model):.1%}, loss {above:.0e} above, "
             f"{bits / 1000:.0f} kbit per link (floats in as many exchanges: {floats / 1000:.0f} kbit)"
         )
+    return traces
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer hospitals")
-    main(parser.parse_args().quick)
+    parser.add_argument("--plot", metavar="FILE", help="write a plot of the runs to this file")
+    given = parser.parse_args()
+    traces = main(given.quick)
+    if given.plot:
+        for label, trace in traces.items():
+            axis = trace.plot("wire_bits_per_link", "suboptimality", label=label)
+        axis.legend()
+        axis.figure.savefig(given.plot)

@@ -21,9 +21,10 @@ def run(*more: str) -> dict:
     return json.loads(done.stdout)
 
 
-def main(ranks: int) -> None:
-    """Run on processes and in the simulator."""
-    real, simulated = run("--engine", "mpi", "--ranks", str(ranks)), run("--encode")
+def main(ranks: int, trace: str | None = None) -> None:
+    """Run on processes and in the simulator; `trace` is a file for the trace of the processes."""
+    saved = () if trace is None else ("--save", trace)
+    real, simulated = run("--engine", "mpi", "--ranks", str(ranks), *saved), run("--encode")
     print(f"{ranks} processes: {real['message']}, {real['bytes_between_ranks']:,} bytes went between them")
     for name in ("error", "wire_bits_per_link"):
         same = "the same" if real[name] == simulated[name] else f"the simulator's is {simulated[name]:.6g}"
@@ -33,4 +34,6 @@ def main(ranks: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="four processes")
-    main(4 if parser.parse_args().quick else 16)
+    parser.add_argument("--save", metavar="FILE", help="write the trace of the processes to this file")
+    given = parser.parse_args()
+    main(4 if given.quick else 16, given.save)

@@ -20,8 +20,8 @@ jax.config.update("jax_enable_x64", True)
 RIDGE = 0.1
 
 
-def main(quick: bool) -> None:
-    """Fit a ridge regression whose gradients come from autograd, and compare with the solution."""
+def main(quick: bool) -> dict[str, lessbits.Trace]:
+    """Fit a ridge regression whose gradients come from autograd, compare with the solution, and return the run."""
     nodes, samples, dim = (4, 10, 3) if quick else (8, 40, 10)
     random = np.random.default_rng(0)
     features, targets = random.normal(size=(nodes, samples, dim)), random.normal(size=(nodes, samples))
@@ -47,10 +47,19 @@ def main(quick: bool) -> None:
     )
     network = lessbits.make_network("ring", nodes=nodes)
     method = lessbits.make_method("primal-dual", problem, network, "dit-4", stepsizes="practical")
-    print(lessbits.simulate(problem, network, method, iterations=5000, until=1e-8, record_every=10))
+    trace = lessbits.simulate(problem, network, method, iterations=5000, until=1e-8, record_every=10)
+    print(trace)
+    return {"primal-dual with dit-4": trace}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smaller problem")
-    main(parser.parse_args().quick)
+    parser.add_argument("--plot", metavar="FILE", help="write a plot of the runs to this file")
+    given = parser.parse_args()
+    traces = main(given.quick)
+    if given.plot:
+        for label, trace in traces.items():
+            axis = trace.plot("wire_bits_per_link", label=label)
+        axis.legend()
+        axis.figure.savefig(given.plot)

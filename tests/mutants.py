@@ -82,8 +82,8 @@ MUTANTS = [
     Mutant(
         "unescaped HTML in a report",
         "report/page.py",
-        "first, *others = (escape(cell) for cell in cells.values())",
-        "first, *others = (str(cell) for cell in cells.values())",
+        'data-run="{number}">{escape(row["run"])}</td>\']',
+        'data-run="{number}">{row["run"]}</td>\']',
         ("report/test_report.py",),
     ),
     Mutant(

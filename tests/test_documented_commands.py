@@ -94,6 +94,19 @@ def test_commands_run(page, tmp_path, monkeypatch, capsys):
             assert found.out
 
 
+@pytest.mark.slow
+def test_the_readme_shows_what_compare_prints(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    command, shown = re.search(r"    lessbits (compare .*)\n\n```\n(.*?)```", text, re.DOTALL).groups()
+    found = run_command(monkeypatch, capsys, *shlex.split(command))
+    printed = {line.rstrip() for line in found.out.splitlines()}
+    lines = shown.splitlines()
+    assert len(lines) == 6
+    assert {line for line in lines if line not in printed} == set()
+
+
 def test_every_page_with_python_is_tested():
     with_python = {page.relative_to(ROOT).as_posix() for page in PAGES if "```python" in page.read_text("utf-8")}
     assert with_python == set(PYTHON)

@@ -2,10 +2,12 @@
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import pytest
 from test_structure import LAYERS
@@ -18,14 +20,78 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-def test_it_builds_strictly(tmp_path: Path) -> None:
-    told = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site, built without a warning."""
+    folder = tmp_path_factory.mktemp("site")
+    told = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     built = subprocess.run(told, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    api = (tmp_path / "site" / "api" / "index.html").read_text(encoding="utf-8")
+    return folder
+
+
+def test_it_builds_strictly(site: Path) -> None:
+    api = (site / "api" / "index.html").read_text(encoding="utf-8")
     assert "simulate" in api
     assert "DecentralizedRidge" in api
     assert "<blockquote>" not in api  # examples are code
+
+
+def test_no_star_is_taken_for_emphasis(site: Path) -> None:
+    """x* and f* keep their stars: emphasis never begins within a word."""
+    for path in site.rglob("*.html"):
+        assert not re.search(r"\w<em>.{0,60}", path.read_text(encoding="utf-8")), path
+    assert "x*" in (site / "fewest-bits" / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_menu_has_groups_and_code_can_be_copied(site: Path) -> None:
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("nav:")[1]
+    assert re.findall(r"^  - (\w+):$", menu, re.MULTILINE) == ["Start", "Guides", "Reference", "Results"]
+    assert "content.code.copy" in (site / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_table_is_wider_than_its_page(site: Path, width: int) -> None:
+    if (browser := shutil.which("chromium")) is None:
+        pytest.skip("there is no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    measure = """() => [...document.querySelectorAll('.md-typeset table')].map((table) => Math.max(
+      table.getBoundingClientRect().right, table.getBoundingClientRect().left + table.scrollWidth))"""
+    seen = 0
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        tab = started.new_page(viewport={"width": width, "height": 900})
+        for path in sorted(site.rglob("index.html")):
+            tab.goto(path.as_uri())
+            edges = tab.evaluate(measure)
+            assert max(edges, default=0) <= width, path
+            assert tab.evaluate("document.documentElement.scrollWidth") <= width, path
+            if width == 1280:
+                assert tab.locator("table.stacked").count() == 0, path  # a table on a desk is a table
+            seen += len(edges)
+        started.close()
+    assert seen > 30
+
+
+def test_pictures_are_there_small_and_drawn_by_a_script() -> None:
+    scripts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("draw_*.py"))
+    for path in (ROOT / "docs" / "images").iterdir():
+        assert path.stat().st_size < 100_000, path
+        name = re.sub(r"-(light|dark)$", "", path.stem)
+        assert f'"{name}' in scripts or f'"{name.replace("-", "_")}' in scripts or path.name in scripts, path
+    for file in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        text = file.read_text(encoding="utf-8")
+        for address in re.findall(r"!\[[^\]]*\]\(([^)#]+)|(?:src|srcset)=\"([^\"]+)", text):
+            assert (file.parent / (address[0] or address[1])).is_file(), (file, address)
+
+
+def test_drawings_follow_light_and_dark() -> None:
+    for path in (ROOT / "docs" / "images").glob("*.svg"):
+        text = path.read_text(encoding="utf-8")
+        assert "prefers-color-scheme" in text, path
+        ElementTree.fromstring(text)
 
 
 def test_every_page_is_in_the_menu() -> None:

@@ -52,7 +52,7 @@ def small(told):
         problem, network = Consensus.random(NODES, DIM), make_network(spelling, NODES)
         run = our_run(problem, network, make(problem, network, messages, theta=0.01), 20_000)
         seconds = compare({"run": run}, rounds=3)["run"]
-        row = {"network": spelling, "messages": messages, "µs an iteration": 1e6 * seconds}
+        row = {"network": spelling, "messages": messages, "µs per iteration": 1e6 * seconds}
         rows.append({**row, "seconds to compile": run.compile_seconds})
     return rows
 
@@ -72,7 +72,7 @@ def lanes(told):
     first = run(10)
     # What starting takes falls out.
     short, long = (compare({"run": partial(run, iterations)}, rounds=3)["run"] for iterations in (2000, 12_000))
-    return [{"µs an iteration, for all": 1e6 * (long - short) / 10_000, "seconds of the first": first}]
+    return [{"µs per iteration, for all": 1e6 * (long - short) / 10_000, "seconds of the first": first}]
 
 
 def large(told):
@@ -91,7 +91,7 @@ def large(told):
     # and x is written and read between.
     for counted, size in (("each array once", 13 * 4 + 2), ("the difference again after its norm", 17 * 4 + 2)):
         moved = size * nodes * dim
-        row = {"bytes that must move": counted, "bytes": f"{moved:,}", "ms an iteration": 1e3 * seconds}
+        row = {"bytes that must move": counted, "bytes": f"{moved:,}", "ms per iteration": 1e3 * seconds}
         row |= {"TB/s": moved / seconds / 1e12, "copy TB/s": bandwidth / 1e12, "share": moved / seconds / bandwidth}
         rows.append({**row, "peak GB": peak / 1e9})
     return rows
@@ -125,7 +125,7 @@ def million(told):
     run = our_run(problem, network, make(problem, network, "broadcast", **STEADY), 200, 50)
     seconds = compare({"run": run}, rounds=3)["run"]
     peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
-    row = {"ms an iteration": 1e3 * seconds, "seconds to make the network": making}
+    row = {"ms per iteration": 1e3 * seconds, "seconds to make the network": making}
     return [{**row, "seconds to compile": run.compile_seconds, "peak GB": peak / 1e9}]
 
 

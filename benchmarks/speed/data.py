@@ -1,4 +1,4 @@
-"""Logistic regression against SciPy's sparse products, and with one sample an iteration."""
+"""Logistic regression against SciPy's sparse products, and with one sample per iteration."""
 
 import jax
 import numpy as np
@@ -50,7 +50,7 @@ def logistic(told):
 
 
 def stochastic(told):
-    """One sample an iteration: logistic regression, 16 nodes, d = 300 (w8a), dit-5, ring"""
+    """One sample per iteration: logistic regression, 16 nodes, d = 300 (w8a), dit-5, ring"""
     try:
         problem, network = parts(told.w8a)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Peers that install from the package index, on consensus over a ring: seconds an iteration, or why not."""
+"""Peers that install from the package index, on consensus over a ring: seconds per iteration, or why not."""
 
 import contextlib
 import io

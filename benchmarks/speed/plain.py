@@ -66,7 +66,7 @@ class Step:
 
 
 class Broadcast(Step):
-    """One message a node."""
+    """One message per node."""
 
     def __call__(self, state, gradient):
         x, z, h = state
@@ -78,7 +78,7 @@ class Broadcast(Step):
 
 
 class Independent(Step):
-    """One message a link, and one for the memory."""
+    """One message per link, and one for the memory."""
 
     def __call__(self, state, gradient):
         x, z, h = state
@@ -92,7 +92,7 @@ class Independent(Step):
 
 
 class Edge(Step):
-    """A memory a link."""
+    """A memory for each link."""
 
     def begin(self, start):
         return start.copy(), np.zeros_like(start), np.zeros((len(self.network.owner), start.shape[1]))

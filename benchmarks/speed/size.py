@@ -9,7 +9,7 @@ from timing import compare, copy_run, exponent, our_run
 
 from lessbits import Consensus, make_network
 
-PASSES = 9 * 8 + 4  # bytes a coordinate: x, z, h and g read and written, c read; levels written, read by three
+PASSES = 9 * 8 + 4  # bytes per coordinate: x, z, h and g read and written, c read; levels written, read by three
 STEADY = {"theta": 0.01, "alpha": 0.02}  # a run that diverges stops
 
 
@@ -23,7 +23,7 @@ def large(told):
     moved = PASSES * nodes * dim
     return [
         {
-            "ms an iteration": 1e3 * seconds,
+            "ms per iteration": 1e3 * seconds,
             "bytes that must move": f"{moved:,}",
             "copy GB/s": bandwidth / 1e9,
             "ms for a copy of them": 1e3 * moved / bandwidth,
@@ -33,7 +33,7 @@ def large(told):
 
 
 def scaling(told):
-    """Growth: µs an iteration of broadcast messages, dit-5, and the exponent of a power law fitted to them"""
+    """Growth: µs per iteration of broadcast messages, dit-5, and the exponent of a power law fitted to them"""
     rows = []
     tori = {(side, 100): f"torus:{side}x{side}" for side in (32, 100, 316)}
     rows.append(
@@ -41,8 +41,8 @@ def scaling(told):
     )
     rows.append(_curve("d (ring of 100)", {dim: (100, dim, "ring") for dim in (1000, 10_000, 100_000)}))
     regular = {degree: (1000, 250, f"random-regular:{degree}") for degree in (8, 32, 128)}
-    rows.append(_curve("links a node (random regular, n = 1000, d = 250)", regular))
-    rows.append(_curve("links a node, edge messages", regular, "edge"))
+    rows.append(_curve("links per node (random regular, n = 1000, d = 250)", regular))
+    rows.append(_curve("links per node, edge messages", regular, "edge"))
     rows.append(_curve("links (star, d = 250)", {nodes: (nodes, 250, "star") for nodes in (1000, 10_000, 100_000)}))
     return rows
 

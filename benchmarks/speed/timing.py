@@ -40,7 +40,7 @@ def timed(function, count=1):
 
 
 def our_run(problem, network, method, iterations, record_every=10, **options):
-    """Return a function that runs the whole product path and returns seconds an iteration, compiling apart.
+    """Return a function that runs the whole product path and returns seconds per iteration, compiling apart.
 
     It has `compile_seconds`, of its first run.
     """

@@ -17,9 +17,11 @@ from lessbits.config.settings import Settings
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.report.formats import load_runs, write_report
+from lessbits.report.names import name_runs, report_heading
 from lessbits.report.network_drawing import draw_network
 from lessbits.report.page import html_page
-from lessbits.report.runs import X_AXES, measured_rate, name_runs, table_row
+from lessbits.report.runs import X_AXES, further_row, measured_rate
+from lessbits.report.seeds import group_runs
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -47,8 +49,9 @@ def test_runs_are_named_by_what_tells_them_apart(traces: list[Trace]) -> None:
     assert "network star" in names[0]
     assert "network ring" in names[2]
     assert "seed" not in names[0]
-    assert name_runs(traces[:1]) == ["primal-dual option B, independent messages, exact"]
+    assert name_runs(traces[:1]) == ["primal-dual with exact"]
     assert [name[-4:] for name in name_runs([traces[0], traces[0]])] == [" (1)", " (2)"]
+    assert name_runs(traces[:2])[1].startswith("primal-dual with dit-3, latency")
 
 
 def test_the_proven_rate_is_below_the_measured_one(traces: list[Trace]) -> None:
@@ -68,9 +71,8 @@ def test_the_measured_rate_ignores_a_floor() -> None:
 
 def test_bits_saved_compares_with_floats_on_each_link(traces: list[Trace]) -> None:
     last = traces[1].summary()
-    assert (
-        table_row(traces[1], "")["bits saved"] == f"{32 * 10 * last['iterations'] / last['wire_bits_per_link']:.1f} ×"
-    )
+    (group,) = group_runs(traces[1:2])
+    assert further_row(group)["bits saved"] == f"{32 * 10 * last['iterations'] / last['wire_bits_per_link']:.1f} ×"
 
 
 def test_networks_are_drawn_with_their_weights() -> None:
@@ -110,9 +112,19 @@ def test_the_page_is_whole_and_loads_nothing(traces: list[Trace]) -> None:
     assert parsed.addresses == ["data:,"]
     data = json.loads(re.search(r'id="page">(.*?)</script>', text, re.S)[1])  # type: ignore[index]
     assert len(data["runs"]) == 4
-    assert [axis["title"] for axis in data["across"]] == [title for _, title, _ in X_AXES]
-    for words in (" weights 0", "rate, proven", "theta", "Python", "command", "diverged"):
+    assert [axis["title"] for axis in data["across"]] == [axis[1] for axis in X_AXES]
+    for words in (
+        " weights 0",
+        "rate, proven",
+        "theta",
+        "Python",
+        "command",
+        "diverged",
+        "Target: error at most 1e-05",
+    ):
         assert words in text
+    assert "<h1>Average consensus</h1>" in text  # the networks differ
+    assert report_heading(traces[:2]) == "Average consensus, star of 8 nodes"
 
 
 def test_names_cannot_break_out_of_the_page(traces: list[Trace]) -> None:
@@ -124,10 +136,12 @@ def test_names_cannot_break_out_of_the_page(traces: list[Trace]) -> None:
 def test_other_formats(traces: list[Trace], tmp_path: Path, kind: str) -> None:
     write_report(traces, tmp_path / f"report.{kind}")
     content = (tmp_path / f"report.{kind}").read_bytes()
-    start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "md": b"| run |"}[kind]
+    start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF", "md": b"# Average"}[kind]
     assert content.startswith(start)
     if kind == "md":
-        assert content.decode().count("\n| ") == 4
+        assert content.decode().count("\n| ") == 5
+    if kind == "svg":
+        assert "kbit" in content.decode()  # numbers have a unit
 
 
 def test_mistakes_get_a_line(traces: list[Trace], tmp_path: Path) -> None:
@@ -148,7 +162,14 @@ def test_the_command_reads_files_and_folders(
     found = run_command(monkeypatch, capsys, "report", *words)
     assert found.status == 0, found.err
     assert found.out.strip() == f"5 runs: {tmp_path / 'all.md'}"
-    assert (tmp_path / "all.md").read_text(encoding="utf-8").count("\n| ") == 5
+    assert (tmp_path / "all.md").read_text(encoding="utf-8").count("\n| ") == 6
+    (tmp_path / "strange.trace").write_text("open(3) = 7", encoding="utf-8")
+    found = run_command(monkeypatch, capsys, "report", str(tmp_path), "-o", str(tmp_path / "all.md"))
+    assert found.status == 0
+    assert found.out.startswith("4 runs")
+    assert found.err.startswith("lessbits: passed over: ")
+    assert found.err.count("\n") == 1
+    assert "strange.trace is no trace" in found.err
     wrong = run_command(monkeypatch, capsys, "report", str(tmp_path / "none.trace"), "-o", str(tmp_path / "all.md"))
     assert wrong.status == 2
     assert wrong.err.count("\n") == 1
@@ -177,15 +198,23 @@ def test_the_page_works_in_a_browser(traces: list[Trace], tmp_path: Path, browse
     tab.on("pageerror", lambda error: errors.append(str(error)))
     tab.goto((tmp_path / "report.html").as_uri())
     assert tab.locator("#plot .scatterlayer .trace").count() == 4
-    for _, title, _ in X_AXES:
+    for _, title, _, _ in X_AXES:
         tab.get_by_role("button", name=title, exact=True).click()
         assert tab.locator("#plot .xtitle").text_content() == title
         assert tab.locator("#across [aria-pressed=true]").text_content() == title
     tab.get_by_role("button", name="suboptimality").click()
     assert "suboptimality" in tab.locator("#plot .ytitle").text_content()
-    tab.get_by_role("button", name="linear").click()
-    assert tab.evaluate("document.getElementById('plot').layout.yaxis.type") == "linear"
-    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    for key, axis in (("sideways", "xaxis"), ("scale", "yaxis")):
+        for scale in ("log", "linear"):
+            tab.locator(f"#{key} button", has_text=scale).click()
+            assert tab.evaluate(f"document.getElementById('plot').layout.{axis}.type") == scale
+    for width in (390, 1280):
+        tab.set_viewport_size({"width": width, "height": 800})
+        tab.evaluate("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        edges = tab.evaluate("[...document.querySelectorAll('table')].map((one) => one.getBoundingClientRect().right)")
+        assert len(edges) == 6
+        assert max(edges) <= width
     background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(255, 255, 255)") == (scheme == "light")
     assert errors == []

@@ -8,6 +8,7 @@ import typer
 from lessbits._internal.wording import counted
 from lessbits.cli.checks import check_writable
 from lessbits.cli.help import complete_from
+from lessbits.cli.output import print_message
 
 EXAMPLES = ("lessbits report ring.trace star.trace -o report.html", "lessbits report out/compare -o curves.png")
 FORMATS = ("html", "png", "svg", "pdf", "md")  # report.formats has the same; importing it would load NumPy
@@ -29,12 +30,13 @@ def report(
 ) -> None:
     """Write a report on runs: a self-contained HTML file, a picture, or Markdown.
 
-    The HTML page plots the error against iterations, bits, bytes, epochs and time. It shows the networks and all
-    settings of each run.
+    The HTML page says which run needed the fewest bits, and plots the error against bits, bytes, iterations, epochs
+    and time. It shows the networks and all settings of each run. Runs that differ only in their seed are shown as a
+    band. Files of a folder that are no traces are passed over.
     """
     check_writable(out)
     from lessbits.report.formats import load_runs, write_report
 
-    traces = load_runs(runs)
+    traces = load_runs(runs, print_message)
     write_report(traces, out, kind)
     print(f"{counted(len(traces), 'run')}: {out}")

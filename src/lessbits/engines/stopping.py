@@ -110,7 +110,7 @@ def finish(
         message = f"diverged at iteration {iteration} ({what}): lower {name}, now {getattr(method, name):g}"
     elif converged:
         message = f"reached{reached[5:]} at iteration {iteration}"
-        message += "" if options.interval == 1 else f" (looked at every {options.interval})"
+        message += "" if options.interval == 1 else f" (checked every {options.interval} iterations)"
     else:
         message = f"stopped after {iteration} iterations{reached}"
         message += "" if options.until is None else f", above {options.until:g}"

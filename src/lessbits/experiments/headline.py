@@ -12,7 +12,7 @@ from lessbits.methods.primal_dual import PrimalDual
 from lessbits.networks import make_network
 from lessbits.problems import Consensus
 from lessbits.quantizers import Quantizer, make_quantizer
-from lessbits.report.plots import plot_headline
+from lessbits.report.plots import plot_headline, save_figure
 from lessbits.report.text import headline_table
 
 MOST_ITERATIONS = 20_000
@@ -53,7 +53,7 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
     for network_name, rows in results.items():
         headline_table(f"{network_name} of {NODES} nodes", rows)
     (out / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    plot_headline(results, out / "headline.png")
+    save_figure(plot_headline(results), out / "headline.png", dpi=130)
     print(
         f"free: at most {FREE - 1:.0%} more iterations than exact, else how many times as many. "
         "Bits: the paper's nominal count, memory included."

@@ -115,7 +115,7 @@ def _claims(results: Results, rows: list[Row], floors: list[Row]) -> None:
         not stopped["converged"]
         and stopped["error_last"] <= largest["floor_theory"]
         and stopped["rate_error"] >= stopped["rate_theory"],
-        f"Option C is linear to a floor: from {stopped['error_first']:.1e} at {stopped['rate_error']:.2g} an iteration "
+        f"Option C is linear to a floor: from {stopped['error_first']:.1e} at a rate of {stopped['rate_error']:.2g} "
         f"(proven: {stopped['rate_theory']:.2g}) to an error of {stopped['error_last']:.2g} on average, below the "
         f"bound 4η²σ²/ρ_C = {largest['floor_theory']:.3g}.",
     )

@@ -42,8 +42,8 @@ def _slopes_text(exponents: list[Row]) -> str:
     }
     return (
         "## Rates of Algorithm 1 at theory's step sizes\n\nRidge regression (`LeastSquares.random`) and average "
-        "consensus on 8 nodes, rand-k messages. The measured rate is the slope of the log of the squared error; in "
-        "`slopes.csv` stands the fall of the theorem's Lyapunov function too. Exponents of the iterations, fitted over "
+        "consensus on 8 nodes, rand-k messages. The measured rate is the slope of the log of the squared error; "
+        "`slopes.csv` also has that of the theorem's Lyapunov function. Exponents of the iterations, fitted over "
         "each sweep: the theorem's constants (12 before ω) matter at small ω, where the order alone says less. κ of "
         "option D is that of single samples, which is why its bound is far off on these problems.\n\n"
         + markdown_table(exponents, columns)
@@ -72,7 +72,7 @@ def _methods_text(methods: list[Row], exponents: list[Row]) -> str:
         "## Table 1\n\nRidge regression on a ring of 8, κ = 10, all nodes with one Hessian. DGD and Choco-SGD with "
         "η/(1 + decay·k), QDGD with its own (its α_k², the bias that is left, falls as k^-1/2); "
         "the linear methods with η (EXTRA, gradient "
-        "tracking) or θ (primal-dual, Algorithm 1; η = 1/L) tuned on a grid of five steps a decade.\n\n"
+        "tracking) or θ (primal-dual, Algorithm 1; η = 1/L) tuned on a grid of five steps per decade.\n\n"
         + markdown_table(methods, columns)
         + "\n\nTuned iterations to a squared error of 1e-8 while κ grows, while ρ grows (two links of the ring get "
         "weaker), and while both do. The table's exponents are upper bounds for all problems (its κ^τ has τ ≥ 1, "

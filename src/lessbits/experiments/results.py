@@ -14,6 +14,8 @@ import jax.numpy as jnp
 from lessbits._internal.files import write_whole
 from lessbits._internal.logging import logger
 from lessbits._internal.plain_values import plain
+from lessbits._internal.wording import human
+from lessbits.report.plots import save_figure
 from lessbits.version import __version__
 
 if TYPE_CHECKING:
@@ -109,12 +111,9 @@ class Results:
 
     def figure(self, stem: str, figure: "Figure") -> None:
         """Write a plot as PNG and SVG."""
-        import matplotlib.pyplot as plt
-
-        figure.savefig(self.folder / f"{stem}.png", dpi=120)
+        save_figure(figure, self.folder / f"{stem}.png", dpi=120)
         figure.set_layout_engine("none")  # the layout is computed already, and takes as long as drawing
-        figure.savefig(self.folder / f"{stem}.svg", metadata={"Date": None})  # equal data give equal files
-        plt.close(figure)
+        save_figure(figure, self.folder / f"{stem}.svg")
         self.files += [f"{stem}.png", f"{stem}.svg"]
 
     def summary(self, title: str, text: str) -> Path:
@@ -138,15 +137,17 @@ def markdown_table(rows: Iterable[Row], columns: Mapping[str, str] | None = None
     rows = list(rows)
     if not rows:
         return "There is nothing to show."
-    columns = columns or {name: name for row in rows for name in row}
+    columns = columns or {name: name.replace("_", " ") for row in rows for name in row}
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(_shown(row.get(name)) for name in columns) + " |" for row in rows]
+    lines += ["| " + " | ".join(_shown(name, row.get(name)) for name in columns) + " |" for row in rows]
     return "\n".join(lines)
 
 
-def _shown(value: Any) -> str:
+def _shown(column: str, value: Any) -> str:
     if value is None:
         return "-"
+    if column == "bits_per_link":
+        return human(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -87,8 +87,8 @@ def table4(results: Results) -> None:
             + ("" if unscaled["reached"] else "no γ from 0.001 to 1.")
         )
     text = (
-        "Choco's quantizers are scaled by α = 1/(1+ω), and γ is at most 1, as in its theory; what free tuning changes "
-        "stands in Figure 2. QDGD is ranked by its error when its iterations are spent; every node starts at the "
+        "Choco's quantizers are scaled by α = 1/(1+ω), and γ is at most 1, as in its theory; Figure 2 shows what free "
+        "tuning changes. QDGD is ranked by its error when its iterations are spent; every node starts at the "
         "minimiser of its own loss, so a small α, which leaves the gradients out, is plain averaging of quantized "
         "vectors.\n\n"
     )

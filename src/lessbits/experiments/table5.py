@@ -200,7 +200,8 @@ def table5(results: Results) -> None:
         "and an epoch is as many sample gradients as there are samples: option D pays for its full gradients.\n\n"
     )
     results.summary(
-        "Table 5: tuned parameters of Figure 3", text + markdown_table(rows, {name: name for name in columns})
+        "Table 5: tuned parameters of Figure 3",
+        text + markdown_table(rows, {name: name.replace("_", " ") for name in columns}),
     )
 
 
@@ -245,8 +246,8 @@ def fig3(results: Results) -> None:
         "paper's do not; no node holds x̄, and `error` is the mean of ‖x_i - x*‖². SSDA and MSDA have their proven "
         "step sizes, and each of their dual gradients counts as one epoch, though a Newton solve costs more. DIANA "
         "needs a star, so its rows are of another network. "
-        "w8a at batch size one takes 930 000 iterations a run: where it says so, parameters were tuned on it on a GPU, "
-        "else those of w1a are taken.\n\n"
+        "w8a at batch size one takes 930 000 iterations per run: where it says so, parameters were tuned on it on a "
+        "GPU, else those of w1a are taken.\n\n"
     )
     results.summary("Figure 3: logistic regression, ring of 16 nodes", text + markdown_table(rows))
 
@@ -270,15 +271,15 @@ def _claims(results: Results, case: Case, rows: list[Row]) -> None:
         for name in ours:
             results.claim(
                 value[name] < value[best],
-                f"{where}, {words}: {name} ends at {value[name]:.2e}; the best of the paper's others is {best} at "
-                f"{value[best]:.2e}.",
+                f"{where}, {words}: {name} ends at {value[name]:.2e}; the best of the paper's other methods is "
+                f"{best} at {value[best]:.2e}.",
             )
         if case.gradients == "batch size 1":
             ratio = value["option C, dit-3"] / value["Choco-SGD, dit-3"]
             results.claim(
                 1 / PAR <= ratio <= PAR,
                 f"{where}, {words}: option C with dit-3 is at {value['option C, dit-3']:.2e}, {ratio:.2g} times "
-                f"Choco-SGD ({value['Choco-SGD, dit-3']:.2e}); within a factor {PAR:g} counts as on a par.",
+                f"Choco-SGD ({value['Choco-SGD, dit-3']:.2e}); within a factor {PAR:g} counts as equal.",
             )
     value = values["suboptimality"]
     ranked = sorted(value, key=lambda name: float(value[name]))

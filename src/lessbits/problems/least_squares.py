@@ -49,7 +49,7 @@ class LeastSquares(LinearModel):
         check_positive("the condition number", condition)
         if condition < 1 or samples < dim:
             raise InputError(
-                f"a random least-squares problem was asked with κ = {condition:g} and {samples} samples a node, "
+                f"a random least-squares problem was requested with κ = {condition:g} and {samples} samples per node, "
                 f"but it needs κ of at least 1 and at least as many samples as the {dim} dimensions"
             )
         random = np.random.default_rng(seed)

@@ -39,7 +39,7 @@ class Fading(Quantizer):
     The number of bits adapts: a vector twice as large takes one more bit per coordinate, and one below Δ hardly any.
     No scale is sent. The error is uniform and independent of x, with variance dΔ²/12, so it cannot make a method
     unstable. So step sizes are those for exact messages (ω = 0), and the squared error shrinks by
-    R² an iteration, or as the method does with exact messages if that is slower (docs/fewest-bits.md). Choose R near
+    R² per iteration, or as the method does with exact messages if that is slower (docs/fewest-bits.md). Choose R near
     what the method can do, and Δ₀ near the distance to the solution at the start, in each coordinate. If the schedule
     is faster than the method, Δ is multiplied by a power of two, which is sent, so that levels stay below 2^20.
     """

@@ -17,26 +17,29 @@ def comparison_report(found: dict[str, Any], precision: int, report: str | None)
     seeds = rows[0].get("seeds", 1)
     title = f"{counted(seeds * len(rows), 'run')}, the fewest bits first"
     title += f"; mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
-    table = number_table(title, "", "method", "quantizer", "ended", "iterations", goal, "bits per link", "times")
+    held_out = [name for name in ("test_loss", "test_accuracy") if name in rows[0]]
+    further = [name.replace("_", " ") for name in held_out]
+    table = number_table(title, "", "method", "quantizer", "iterations", goal, "bits per link", "times", *further)
     for column in (1, 2):
         table.columns[column].justify = "left"
+        table.columns[column].no_wrap = True  # names stay whole; if something must wrap, it is a heading
     least = rows[0]["wire_bits_per_link"]
-    for number, row in enumerate(rows, start=1):
-        messages = f" {row['messages']}" if row["messages"] else ""
-        spread = row.get("spread", {})
-        ended = row["ended"] if row.get("reached", seeds) in (0, seeds) else f"{row['reached']} of {seeds}"
+    for number, (row, name) in enumerate(zip(rows, method_names(rows), strict=True), start=1):
+        ratio, spread = row["wire_bits_per_link"] / least, row.get("spread", {})
+        times = f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
         table.add_row(
             str(number),
-            f"{row['method']} {row['option']}{messages}",
+            name,
             row["quantizer"],
-            ended,
             mean_and_spread(row["iterations"], spread.get("iterations"), "{:,.0f}"),
-            f"{row[goal]:.2e}",
+            f"{row[goal]:.1e}",
             human(row["wire_bits_per_link"], spread.get("wire_bits_per_link")),
-            f"{row['wire_bits_per_link'] / least:.2f}" if row["ended"] == "reached" else "-",
+            times if row["ended"] == "reached" else _ended(row, seeds),
+            *(f"{row[name]:.4g}" for name in held_out),
         )
     console.print(table)
     console.print(escape(found["verdict"]))
+    console.print("Times: bits relative to the best run, or how a run ended. Step sizes are in the report.")
     half = "; --precision 32 halves them" if precision == 64 else ""
     exact = any(row["quantizer"] == "exact" for row in rows)
     words = f" Exact messages are {precision}-bit numbers{half}." if exact else ""
@@ -45,3 +48,25 @@ def comparison_report(found: dict[str, Any], precision: int, report: str | None)
         console.print(f"Not run: {escape(name)}: {escape(why)}")
     if report is not None:
         console.print(f"Report, with all curves: {escape(report)}", soft_wrap=True)  # a wrapped path cannot be copied
+
+
+def _ended(row: dict[str, Any], seeds: int) -> str:
+    """Return how a run ended; of several seeds, how many reached the target if some did."""
+    some = 0 < row.get("reached", 0) < seeds
+    return f"{row['reached']} of {seeds}" if some else row["ended"]
+
+
+def method_names(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the method of each row, with its option and messages where rows of one method differ in them.
+
+    >>> method_names([{"method": "lead", "option": "B"}, {"method": "tree", "option": "C"}])
+    ['lead', 'tree']
+    >>> method_names([{"method": "lead", "option": "B"}, {"method": "lead", "option": "C"}])
+    ['lead B', 'lead C']
+    """
+    names = []
+    for row in rows:
+        rivals = [other for other in rows if other["method"] == row["method"]]
+        parts = [row.get(part) for part in ("option", "messages") if len({other.get(part) for other in rivals}) > 1]
+        names.append(" ".join([row["method"], *(part for part in parts if part)]))
+    return names

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lessbits.report.plots import COLOURS, new_figure
+from lessbits._internal.figures import COLOURS, label_axis
+from lessbits.report.plots import LINES, in_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@in_style
 def plot_figure_1(rows: list[dict[str, Any]]) -> "Figure":
     """Plot iterations over ω, one panel per network."""
     networks = list(dict.fromkeys(row["network"] for row in rows))
@@ -51,10 +53,11 @@ def plot_figure_1(rows: list[dict[str, Any]]) -> "Figure":
         if exact:
             low, high = axis.get_ylim()
             axis.set_ylim(min(low, exact[0]["iterations"] / 2), max(high, 2 * exact[0]["iterations"]))
-        axis.legend(fontsize=8)
+        axis.legend()
     return figure
 
 
+@in_style
 def plot_curves(
     curves: Mapping[str, Mapping[str, list[float]]],
     panels: Mapping[str, str],
@@ -76,16 +79,17 @@ def plot_curves(
                 curve[column][first:],
                 curve["value"][first:],
                 color=COLOURS[number % len(COLOURS)],
-                linestyle=("-", "--", ":", "-.")[number % 4],  # so that curves that coincide are both visible
-                linewidth=1.6,
+                linestyle=LINES[number % 4],  # so that curves that coincide are both visible
                 label=name,
             )
-        axis.set(yscale="log", xlabel=label, ylabel=ylabel)
+        axis.set_yscale("log")
         if column in log_x:
             axis.set_xscale("log")
+        label_axis(axis, "x", column)
+        axis.set(xlabel=label, ylabel=ylabel)
         if limits and column in limits:
             axis.set_xlim(*limits[column])
-    axes[0][-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    axes[0][-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
     for axis, title in zip(axes[0], titles or [], strict=False):
-        axis.set_title(title, fontsize=10)
+        axis.set_title(title)
     return figure

@@ -1,33 +1,50 @@
 """Reports as files: HTML, Markdown, and pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from lessbits._internal.figures import COLOURS, label_axis
 from lessbits._internal.files import write_whole
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError, check_name
+from lessbits.report.names import report_facts, report_heading
 from lessbits.report.page import html_page
-from lessbits.report.plots import COLOURS, new_figure
-from lessbits.report.runs import axis_floor, name_runs, table_row
+from lessbits.report.plots import LINES, MARKERS, in_style, new_figure, save_figure
+from lessbits.report.runs import axis_end, end_note, further_row, is_spread, main_row
+from lessbits.report.seeds import RunGroup, band, group_runs
+from lessbits.report.verdict import goal_of, ranked, target_of, verdict
 
 FORMATS = ("html", "png", "svg", "pdf", "md")
-PANELS = (("iteration", "iterations", 1.0), ("wire_bits_per_link", "kbit per link", 1e-3))
+FEW_RECORDS = 15
+PANELS = ("iteration", "wire_bits_per_link")
 
 
-def load_runs(places: Sequence[Path]) -> list[Trace]:
-    """Read traces from files, and from folders all files that end in .trace, sorted by name."""
-    found: list[Path] = []
+def load_runs(places: Sequence[Path], passed_over: Callable[[str], None] | None = None) -> list[Trace]:
+    """Read traces from files, and from folders all files that end in .trace, sorted by name.
+
+    Files in a folder that are no traces are passed over. `passed_over` is called with a line about each.
+    """
+    found: list[Trace] = []
     for place in places:
-        inside = sorted(place.glob("*.trace")) if place.is_dir() else [place]
-        if not inside:
+        if not place.is_dir():
+            found.append(Trace.load(place))
+            continue
+        before = len(found)
+        for path in sorted(place.glob("*.trace")):
+            try:
+                found.append(Trace.load(path))
+            except InputError as error:
+                if passed_over is not None:
+                    passed_over(f"passed over: {error}")
+        if len(found) == before:
             raise InputError(f"the folder {place} has no traces: lessbits run --save NAME.trace writes them")
-        found += inside
-    return [Trace.load(path) for path in found]
+    return found
 
 
-def write_report(traces: Sequence[Trace], path: Path, kind: str | None = None, x_axis: str = "iterations") -> None:
+def write_report(traces: Sequence[Trace], path: Path, kind: str | None = None, x_axis: str = "bits per link") -> None:
     """Write a report to a file.
 
     `kind` is one of `FORMATS`; by default the extension of the file decides. `x_axis` is the title of the horizontal
@@ -40,40 +57,66 @@ def write_report(traces: Sequence[Trace], path: Path, kind: str | None = None, x
     elif kind == "md":
         write_whole(path, markdown_report(traces))
     else:
-        draw_report(traces, path, kind)
+        save_figure(draw_report(traces), path, format=kind, dpi=150, bbox_inches="tight")
 
 
 def markdown_report(traces: Sequence[Trace]) -> str:
-    """Return a table of the runs in Markdown, with the command of each."""
-    names = name_runs(traces)
-    rows = [table_row(trace, name) for trace, name in zip(traces, names, strict=True)]
-    lines = ["| " + " | ".join(rows[0]) + " |", "|---|" + "---:|" * (len(rows[0]) - 1)]
-    lines += ["| " + " | ".join(cells.values()) + " |" for cells in rows]
+    """Return heading, verdict and a table of the runs in Markdown, with the command of each."""
+    groups = ranked(group_runs(traces))
+    bits = [group.mean("wire_bits_per_link") for group in groups if group.converged]
+    rows = [{**main_row(group, min(bits, default=None), goal_of(groups)), **further_row(group)} for group in groups]
+    columns = [name for name in rows[0] if any(row[name] != "-" for row in rows)]
+    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
+    lines += ["| " + " | ".join(row[name] for name in columns) + " |" for row in rows]
     commands = [
-        f"- {name}: `{trace.provenance.get('command', 'unknown')}`" for trace, name in zip(traces, names, strict=True)
+        f"- {group.name}: `{trace.provenance['command']}`"
+        for group in groups
+        for trace in group.traces
+        if "command" in trace.provenance
     ]
-    return "\n".join([*lines, "", "Commands:", "", *dict.fromkeys(commands), ""])
+    heading = [f"# {report_heading(traces)}", "", report_facts(traces), "", verdict(groups), ""]
+    return "\n".join([*heading, *lines, "", *(["Commands:", "", *dict.fromkeys(commands), ""] if commands else [])])
 
 
-def draw_report(traces: Sequence[Trace], path: Path, kind: str) -> None:
-    """Plot the error against iterations and bits."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = new_figure(1, len(PANELS), width=5.5, height=4.2)
-    for number, (trace, name) in enumerate(zip(traces, name_runs(traces), strict=True)):
-        style = {
-            "color": COLOURS[number % len(COLOURS)],
-            "linestyle": ("-", "--", ":", "-.")[number // len(COLOURS) % 4],
-        }
-        for axis, (column, _, factor) in zip(axes[0], PANELS, strict=True):
-            error = trace[trace.metric or column]
-            error = np.where(error > 0, error, np.nan)
-            axis.semilogy(
-                trace[column] * factor, error, label=name, marker="os^Dvxp"[number % 7], markevery=0.2, **style
-            )
-    for axis, (_, title, _) in zip(axes[0], PANELS, strict=True):
-        axis.set(xlabel=title, ylabel="error, mean of ‖xᵢ - x*‖²", ylim=(axis_floor(traces, "error"), None))
+@in_style
+def draw_report(traces: Sequence[Trace]) -> Any:
+    """Plot the error, or what the target is about, against iterations and bits; several seeds as a band."""
+    groups = ranked(group_runs(traces))
+    goal = goal_of(groups)
+    figure, axes = new_figure(1, len(PANELS), width=5.5, height=4.4)
+    for axis, column in zip(axes[0], PANELS, strict=True):
+        for number, group in enumerate(groups):
+            _draw_group(axis, group, number, column, goal)
+        axis.set_yscale("log")
+        if is_spread(groups, column):
+            axis.set_xscale("log")
+        label_axis(axis, "x", column)
+        label_axis(axis, "y", goal)
+        axis.set_ylim(axis_end(groups, goal), None)
+        if (target := target_of(groups)) is not None and target > 0:
+            axis.axhline(target, color="0.5", linestyle=":", linewidth=1.2)
+    axes[0][1].set_ylabel("")
+    figure.suptitle(report_heading(traces), x=0.01, ha="left")
     handles, names = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="upper center", bbox_to_anchor=(0.5, 0.0), fontsize=8)  # names can be long
-    figure.savefig(path, dpi=150, format=kind, bbox_inches="tight")
-    plt.close(figure)
+    longest = max(len(name) for name in names)  # names can be long
+    note = end_note(groups, goal) or None
+    figure.legend(
+        handles, names, loc="outside lower center", ncols=max(1, min(4, 120 // (longest + 8))), title=note, fontsize=8
+    )
+    return figure
+
+
+def _draw_group(axis: Any, group: RunGroup, number: int, across: str, upwards: str) -> None:
+    look = {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[number // len(COLOURS) % 4]}
+    if len(group.traces) == 1:
+        trace = group.first
+        if upwards not in trace.columns:
+            return
+        height = np.where(trace[upwards] > 0, trace[upwards], np.nan)
+        marker = MARKERS[number % len(MARKERS)]
+        # Between few records a straight line would claim too much.
+        steps = "steps-post" if len(trace) < FEW_RECORDS else "default"
+        axis.plot(trace[across], height, label=group.name, marker=marker, markevery=0.2, drawstyle=steps, **look)
+    elif (found := band(group, across, upwards)) is not None:
+        axis.fill_between(found["x"], found["low"], found["high"], color=look["color"], alpha=0.2, linewidth=0)
+        axis.plot(found["x"], found["middle"], label=group.name, **look)

@@ -1,6 +1,6 @@
 "use strict";
 const page = JSON.parse(document.getElementById("page").textContent);
-const shown = { across: page.opens, upwards: 0, scale: "log" };
+const shown = { across: page.opens, upwards: page.shows, sideways: null, scale: "log", depth: "target" };
 const dashes = ["solid", "dash", "dot", "dashdot"];
 const markers = ["circle", "square", "diamond", "triangle-up", "x", "star", "cross"];
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -11,42 +11,91 @@ function style(name) {
 
 function colour(number) {
   const given = page.colours[number % page.colours.length];
-  return given === "#000000" ? style("--text") : given; // black is for light pages
+  return { "#000000": style("--text"), "#0072B2": style("--blue") }[given] || given; // these two are for light pages
 }
 
-function curve(run, number) {
+function sideways() { // the scale of the horizontal axis: chosen, or by how far apart the runs end
+  return shown.sideways || (page.across[shown.across].log ? "log" : "linear");
+}
+
+function look(number) {
+  return { color: colour(number), width: 2.5, dash: dashes[Math.floor(number / page.colours.length) % dashes.length] };
+}
+
+function curves(run, number) { // one line, or the lines and the area of a band
   const across = page.across[shown.across], upwards = page.upwards[shown.upwards];
-  const x = (run.columns[across.column] || []).map((value) => value * across.factor);
-  return {
-    name: run.name, x, y: run.columns[upwards.column], mode: "lines+markers",
-    line: { color: colour(number), width: 2, dash: dashes[Math.floor(number / page.colours.length) % dashes.length] },
-    marker: { symbol: markers[number % markers.length], size: 8, maxdisplayed: 8 },
-    hovertemplate: "%{y:.3e} after %{x:,.6~g} " + across.title + "<extra>%{fullData.name}</extra>",
+  const line = {
+    name: run.name, legendgroup: String(number), line: look(number),
+    hovertemplate: "%{y:.3~g} at %{x:.4~s}" + across.unit + "<extra>%{fullData.name}</extra>",
   };
+  if (run.columns) {
+    const x = (run.columns[across.column] || []).map((value) => value * across.factor);
+    const marker = { symbol: markers[number % markers.length], size: 8, maxdisplayed: 8 };
+    const shape = x.length < 15 ? "hv" : "linear"; // between few records a straight line would claim too much
+    return [{ ...line, line: { ...line.line, shape }, x, y: run.columns[upwards.column], mode: "lines+markers", marker }];
+  }
+  const band = run.bands[across.column][upwards.column];
+  if (!band) return [];
+  const x = band.x.map((value) => value * across.factor);
+  const edge = { x, mode: "lines", line: { width: 0 }, legendgroup: String(number), showlegend: false, hoverinfo: "skip" };
+  const fill = { fill: "tonexty", fillcolor: colour(number) + "33" };
+  return [{ ...edge, y: band.low }, { ...edge, y: band.high, ...fill }, { ...line, x, y: band.middle, mode: "lines" }];
 }
 
-function cut() { // one run that goes very deep must not press all others together
-  const floor = page.upwards[shown.upwards].floor;
-  return floor && shown.scale === "log" ? { autorangeoptions: { clipmin: floor } } : {};
+function isCut() { // whether the vertical axis ends below the target; the note says what is further down
+  return Boolean(page.upwards[shown.upwards].end) && shown.scale === "log" && shown.depth === "target";
+}
+
+function height(lines) { // the range and the ticks of the vertical axis
+  if (shown.scale === "linear") return { type: "linear", autorange: true };
+  const heights = lines.flatMap((line) => line.y || []).filter((value) => value > 0);
+  const high = Math.log10(heights.reduce((most, value) => Math.max(most, value), 0));
+  const low = Math.log10(isCut() ? page.upwards[shown.upwards].end : heights.reduce((least, value) => Math.min(least, value), Infinity));
+  const ticks = high - low > 1 && high - low < 13 ? { dtick: 1 } : {};
+  return { type: "log", exponentformat: "power", ...ticks, ...(isCut() ? { range: [low, high + 0.2] } : { autorange: true }) };
+}
+
+function targetLine() {
+  const upwards = page.upwards[shown.upwards];
+  if (upwards.column !== page.goal || !(page.target > 0)) return {};
+  const line = { color: style("--faint"), width: 1.5, dash: "dot" };
+  const label = { text: "target", textposition: "start", font: { color: style("--faint") } };
+  return { shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: page.target, y1: page.target, line, label }] };
 }
 
 function draw() {
   const narrow = window.innerWidth < 700;
-  const axis = { gridcolor: style("--line"), zerolinecolor: style("--line"), automargin: true };
-  Plotly.react("plot", page.runs.map(curve), {
+  const across = page.across[shown.across], upwards = page.upwards[shown.upwards];
+  const axis = { gridcolor: style("--line"), zerolinecolor: style("--line"), linecolor: style("--faint"), automargin: true };
+  const units = across.unit ? { exponentformat: "SI", ticksuffix: across.unit, minexponent: 2 } : {};
+  const lines = page.runs.flatMap(curves);
+  Plotly.react("plot", lines, {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
     font: { color: style("--text"), family: "system-ui, sans-serif", size: narrow ? 12 : 14 },
-    margin: { l: 60, r: 10, t: 34, b: 50 },
+    margin: { l: narrow ? 44 : 64, r: 10, t: 30, b: 50 },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--faint"), activecolor: style("--accent") },
-    xaxis: { ...axis, title: { text: page.across[shown.across].title }, rangemode: "tozero" },
-    yaxis: { ...axis, title: { text: page.upwards[shown.upwards].title }, type: shown.scale, exponentformat: "power", ...cut() },
-    legend: { orientation: "h", y: narrow ? -0.25 : -0.2, yanchor: "top" }, // below: curves need the room
+    xaxis: { ...axis, title: { text: across.title }, type: sideways(), rangemode: "tozero", nticks: narrow ? 5 : 0, ...units,
+      ...(sideways() === "log" ? { dtick: 1 } : {}) },
+    yaxis: { ...axis, title: { text: upwards.title }, ...height(lines) },
+    legend: { orientation: "h", y: narrow ? -0.2 : -0.13, yanchor: "top" }, // below: curves need the room
+    ...targetLine(),
   }, {
     responsive: true, displaylogo: false,
     modeBarButtonsToRemove: ["sendChartToCloud", "sendDataToCloud", "select2d", "lasso2d"], // nothing leaves the page
   });
   for (const swatch of document.querySelectorAll("td.swatch")) {
-    swatch.style.setProperty("--swatch", colour(Number(swatch.dataset.run)));
+    const number = Number(swatch.dataset.run);
+    swatch.style.setProperty("--swatch", colour(number));
+    swatch.style.setProperty("--dash", { solid: "solid", dash: "dashed", dot: "dotted" }[look(number).dash] || "double");
+  }
+  document.getElementById("note").textContent = isCut() ? upwards.note + " Choose “Down to: all” to see it." : "";
+  document.getElementById("depth").hidden = !(upwards.end && shown.scale === "log");
+  press("sideways", sideways());
+}
+
+function press(key, value) {
+  for (const button of document.querySelectorAll(`#${key} button`)) {
+    button.setAttribute("aria-pressed", String(button.dataset.value === String(value)));
   }
 }
 
@@ -59,24 +108,28 @@ function addSwitch(key, title, choices) {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = text;
-    button.setAttribute("aria-pressed", String(value === shown[key]));
-    button.addEventListener("click", () => {
-      shown[key] = value;
-      for (const other of group.querySelectorAll("button")) {
-        other.setAttribute("aria-pressed", String(other === button));
-      }
-      draw();
-    });
+    button.dataset.value = String(value);
+    button.addEventListener("click", () => { shown[key] = value; press(key, value); draw(); });
     group.append(button);
   }
+  press(key, shown[key]);
 }
 
 addSwitch("across", "Against", page.across.map((one, number) => [number, one.title]));
 addSwitch("upwards", "Show", page.upwards.map((one, number) => [number, one.title.split(",")[0]]));
-addSwitch("scale", "Scale", [["log", "log"], ["linear", "linear"]]);
+addSwitch("sideways", "Horizontal axis", [["log", "log"], ["linear", "linear"]]);
+addSwitch("scale", "Vertical axis", [["log", "log"], ["linear", "linear"]]);
+addSwitch("depth", "Down to", [["target", "target"], ["all", "all"]]);
 dark.addEventListener("change", draw);
 let before = window.innerWidth < 700;
 window.addEventListener("resize", () => {
   if ((window.innerWidth < 700) !== before) { before = !before; draw(); }
 });
+function printing(on) { // paper is light, and has no button to open what is folded
+  document.documentElement.classList.toggle("printing", on);
+  for (const folded of document.querySelectorAll("details")) folded.open = on;
+  draw();
+}
+window.addEventListener("beforeprint", () => printing(true));
+window.addEventListener("afterprint", () => printing(false));
 draw();

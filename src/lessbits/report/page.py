@@ -6,23 +6,30 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from lessbits._internal.figures import COLOURS
 from lessbits._internal.wording import counted
 from lessbits.engines.recording.trace import Trace
+from lessbits.report.names import report_facts, report_heading
 from lessbits.report.network_drawing import draw_network
-from lessbits.report.plots import COLOURS
-from lessbits.report.runs import X_AXES, Y_AXES, axis_floor, name_runs, table_row, thin_curves
+from lessbits.report.runs import X_AXES, Y_AXES, axis_end, end_note, further_row, is_spread, main_row
+from lessbits.report.seeds import RunGroup, band, group_runs, thin_curves
+from lessbits.report.verdict import goal_of, ranked, target_of, verdict
 
-HIDDEN = ("edges",)  # of the provenance: drawn, but not listed
+HIDDEN = ("edges", "compared")  # of the provenance: not listed
+MAX_CURVE_POINTS = 1500
+ON_A_PHONE = ("run", "bits per link", "error")  # the columns that stay on a narrow page
+EXPLAINED = """Bits per link are those of the bytes sent, with headers; nominal ones follow the paper's formulas.
+Bits saved compares with a vector of 32-bit numbers on each link in each iteration. A rate is the share by which an
+iteration shrinks the error: proven for theory's step sizes, and measured on the way down."""
 
 
-def html_page(traces: Sequence[Trace], title: str = "lessbits report", x_axis: str = "iterations") -> str:
+def html_page(traces: Sequence[Trace], title: str | None = None, x_axis: str = "bits per link") -> str:
     """Return the whole page; `x_axis` is the title of the horizontal axis that it shows first."""
     from plotly.offline import get_plotlyjs
 
-    names = name_runs(traces)
+    groups = ranked(group_runs(traces))
     parts = {name: files("lessbits.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js")}
-    count = "One run" if len(traces) == 1 else f"{len(traces)} runs"
-    lead = f"{count} by lessbits {_versions(traces)}. Click a name in the legend to hide a run."
+    title = title or report_heading(traces)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -35,23 +42,28 @@ def html_page(traces: Sequence[Trace], title: str = "lessbits report", x_axis: s
 </head>
 <body>
 <h1>{escape(title)}</h1>
-<p class="lead">{lead}</p>
+<p class="facts">{escape(report_facts(traces))}</p>
+<p class="verdict">{escape(verdict(groups))}</p>
 <div class="controls">
 <fieldset class="switch" id="across" aria-label="horizontal axis"></fieldset>
 <fieldset class="switch" id="upwards" aria-label="vertical axis"></fieldset>
+<fieldset class="switch" id="sideways" aria-label="scale of the horizontal axis"></fieldset>
 <fieldset class="switch" id="scale" aria-label="scale of the vertical axis"></fieldset>
+<fieldset class="switch" id="depth" aria-label="end of the vertical axis"></fieldset>
 </div>
 <div id="plot"></div>
+<p class="faint" id="note"></p>
 <h2>Runs</h2>
-{_table([table_row(trace, name) for trace, name in zip(traces, names, strict=True)])}
-<p class="faint">Bits per link are those of the bytes sent, with headers; nominal ones follow the paper's formulas.
-Bits saved compares with a vector of 32-bit numbers on each link in each iteration. A rate is the share by which an
-iteration shrinks the error: proven for theory's step sizes, and measured on the way down.</p>
+{_main_table(groups)}
+<details><summary>More columns: nominal bits, epochs, time, rates, step sizes</summary>
+{_table([further_row(group) for group in groups], "stacks")}
+<p class="faint">{EXPLAINED}</p>
+</details>
 {_networks(traces)}
 <h2>Settings</h2>
-{"".join(_settings(trace, name) for trace, name in zip(traces, names, strict=True))}
+{"".join(_settings(trace, name) for trace, name in _named(groups))}
 <footer>Made by lessbits. Everything is in this file; nothing is loaded from elsewhere.</footer>
-<script type="application/json" id="page">{_json(_script_data(traces, names, x_axis))}</script>
+<script type="application/json" id="page">{_json(_script_data(groups, x_axis))}</script>
 <script>{get_plotlyjs()}</script>
 <script>
 {parts["page.js"]}</script>
@@ -60,29 +72,50 @@ iteration shrinks the error: proven for theory's step sizes, and measured on the
 """
 
 
-def _versions(traces: Sequence[Trace]) -> str:
-    return ", ".join(sorted({escape(str(trace.provenance.get("version", "of unknown version"))) for trace in traces}))
+def _named(groups: Sequence[RunGroup]) -> list[tuple[Trace, str]]:
+    """Return every run with its name; those of one group are told apart by their seed."""
+    return [
+        (trace, group.name if len(group.traces) == 1 else f"{group.name}: seed {trace.settings.get('seed')}")
+        for group in groups
+        for trace in group.traces
+    ]
 
 
-def _script_data(traces: Sequence[Trace], names: Sequence[str], x_axis: str) -> dict[str, Any]:
+def _script_data(groups: Sequence[RunGroup], x_axis: str) -> dict[str, Any]:
     """Return the data that page.js reads."""
-    recorded = {column for trace in traces for column in trace.columns}
-    titles = [title for column, title, _ in X_AXES if column in recorded]
+    recorded = {column for group in groups for trace in group.traces for column in trace.columns}
+    across = [axis for axis in X_AXES if axis[0] in recorded]
+    upwards = [axis for axis in Y_AXES if axis[0] in recorded]
+    titles = [title for _, title, _, _ in across]
+    goal, shown = goal_of(groups), [column for column, _ in upwards]
     return {
         "opens": titles.index(x_axis) if x_axis in titles else 0,
-        "runs": [{"name": name, "columns": thin_curves(trace)} for trace, name in zip(traces, names, strict=True)],
+        "shows": shown.index(goal) if goal in shown else 0,
+        "goal": goal,
+        "target": target_of(groups),
+        "runs": [_curves(group, [axis[0] for axis in across], shown) for group in groups],
         "across": [
-            {"column": column, "title": title, "factor": factor}
-            for column, title, factor in X_AXES
-            if column in recorded
+            {"column": column, "title": title, "factor": factor, "unit": unit, "log": is_spread(groups, column)}
+            for column, title, factor, unit in across
         ],
         "upwards": [
-            {"column": column, "title": title, "floor": axis_floor(traces, column)}
-            for column, title in Y_AXES
-            if column in recorded
+            {
+                "column": column,
+                "title": title,
+                "end": axis_end(groups, column),
+                "note": end_note(groups, column),
+            }
+            for column, title in upwards
         ],
         "colours": COLOURS,
     }
+
+
+def _curves(group: RunGroup, across: Sequence[str], upwards: Sequence[str]) -> dict[str, Any]:
+    """Return the columns of a single run, or the bands of several seeds by the columns of both axes."""
+    if len(group.traces) == 1:
+        return {"name": group.name, "columns": thin_curves(group.first, MAX_CURVE_POINTS)}
+    return {"name": group.name, "bands": {x: {y: band(group, x, y) for y in upwards} for x in dict.fromkeys(across)}}
 
 
 def _json(value: Any) -> str:
@@ -90,14 +123,23 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 
-def _table(rows: Sequence[dict[str, str]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+def _main_table(groups: Sequence[RunGroup]) -> str:
+    bits = [group.mean("wire_bits_per_link") for group in groups if group.converged]
+    rows = [main_row(group, min(bits, default=None), goal_of(groups)) for group in groups]
+    return _table(rows, "main")
+
+
+def _table(rows: Sequence[dict[str, str]], kind: str) -> str:
+    """Return a table, without the columns that no run has. A narrow page hides the lesser columns of the main one."""
+    columns = [name for name in rows[0] if name == "run" or any(row[name] != "-" for row in rows)]
+    extra = {name: ' class="wide"' if kind == "main" and name not in ON_A_PHONE else "" for name in columns}
+    head = "".join(f"<th{extra[name]}>{escape(name)}</th>" for name in columns)
     body = []
-    for number, cells in enumerate(rows):
-        first, *others = (escape(cell) for cell in cells.values())
-        marked = f'<td class="swatch" data-run="{number}">{first}</td>'
-        body.append(f"<tr>{marked}{''.join(f'<td>{cell}</td>' for cell in others)}</tr>")
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+    for number, row in enumerate(rows):
+        cells = [f'<td class="swatch" data-run="{number}">{escape(row["run"])}</td>']
+        cells += [f'<td data-label="{escape(name)}"{extra[name]}>{escape(row[name])}</td>' for name in columns[1:]]
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    return f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
 
 
 def _networks(traces: Sequence[Trace]) -> str:

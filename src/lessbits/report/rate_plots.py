@@ -4,15 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lessbits.report.plots import COLOURS, new_figure
+from lessbits._internal.figures import COLOURS
+from lessbits.report.plots import MARKERS, in_style, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Row = dict[str, Any]
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def _legend_below(figure: "Figure", axes: list["Axes"], columns: int) -> None:
@@ -21,7 +20,7 @@ def _legend_below(figure: "Figure", axes: list["Axes"], columns: int) -> None:
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns, fontsize=8.5)
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns)
 
 
 def _few_ticks(axis: "Axes") -> None:
@@ -32,6 +31,7 @@ def _few_ticks(axis: "Axes") -> None:
     axis.yaxis.set_minor_formatter(NullFormatter())
 
 
+@in_style
 def plot_slopes(rows: list[Row]) -> "Figure":
     """Plot the iterations that reduce the error by a factor e over κ, ρ and ω: measured (markers), proven (dashed)."""
     figure, (axes,) = new_figure(1, 3, width=4.4, height=4.8)
@@ -68,6 +68,7 @@ def plot_slopes(rows: list[Row]) -> "Figure":
     return figure
 
 
+@in_style
 def plot_methods(rows: list[Row]) -> "Figure":
     """Plot the error of sublinear methods in log-log scale, and of linear methods in log scale."""
     figure, ((left, right),) = new_figure(1, 2, share_y=False, width=6, height=4.6)
@@ -81,15 +82,16 @@ def plot_methods(rows: list[Row]) -> "Figure":
         left.plot(iteration[late], guide, color=COLOURS[at], linestyle=":", linewidth=1.2)
     left.plot([], [], color="grey", linestyle=":", label="slope in the paper's Table 1")
     left.set(xscale="log", yscale="log", xlabel="iteration k", ylabel="squared error", title="Sublinear")
-    left.legend(fontsize=8.5, loc="lower left")
+    left.legend(loc="lower left")
     for at, row in enumerate(linear):
         iteration, error = np.array(row["curve"]).T
         right.plot(iteration, error, color=COLOURS[at + 3], label=row["method"])
     right.set(yscale="log", xlabel="iteration k", ylabel="squared error", title="Linear (note the scale of k)")
-    right.legend(fontsize=8.5, loc="upper right")
+    right.legend(loc="upper right")
     return figure
 
 
+@in_style
 def plot_growth(rows: list[Row]) -> "Figure":
     """Plot the tuned iterations of linear methods over κ, ρ and both."""
     figure, (axes,) = new_figure(1, 3, width=4.4, height=4.4)
@@ -111,6 +113,7 @@ def plot_growth(rows: list[Row]) -> "Figure":
     return figure
 
 
+@in_style
 def plot_options(rows: list[Row], floors: list[Row]) -> "Figure":
     """Plot the error of options A to D, and the floor of option C over η."""
     figure, ((left, right),) = new_figure(1, 2, share_y=False, width=6, height=4.4)
@@ -119,8 +122,8 @@ def plot_options(rows: list[Row], floors: list[Row]) -> "Figure":
         left.plot(iteration, error, color=COLOURS[at], label=f"option {row['option']}")
     most = 1.5 * max(row["iterations"] for row in rows if row["option"] != "C")
     left.set(yscale="log", xlabel="iteration", ylabel="squared error", xlim=(0, most))
-    left.set_title("Options A, B, C and D", fontsize=11)
-    left.legend(fontsize=9)
+    left.set_title("Options A, B, C and D")
+    left.legend()
     etas = [row["eta"] for row in floors]
     right.plot(etas, [row["floor_measured"] for row in floors], color=COLOURS[2], marker="o", label="measured")
     right.plot(
@@ -129,11 +132,12 @@ def plot_options(rows: list[Row], floors: list[Row]) -> "Figure":
     right.set(xscale="log", yscale="log", xlabel="step size η", ylabel="squared error where option C stops")
     _few_ticks(right)
     right.set_xticks(etas, [f"{eta:.2g}" for eta in etas])
-    right.set_title("Option C's floor over η", fontsize=11)
-    right.legend(fontsize=9, loc="center left")
+    right.set_title("Option C's floor over η")
+    right.legend(loc="center left")
     return figure
 
 
+@in_style
 def plot_phase(rows: list[Row]) -> "Figure":
     """Plot where compression is free: a map of the slowdown over graphs and ω, and all iterations over the bound."""
     figure, ((left, right),) = new_figure(1, 2, share_y=False, width=7.25, height=5.4)
@@ -164,7 +168,7 @@ def _draw_slowdown_map(figure: "Figure", axis: "Axes", rows: list[Row], graphs: 
             color="black" if value > 12 else "white",
             fontsize=8.5,
         )
-    line: Row = {"color": "#D55E00", "linewidth": 3.5}
+    line: Row = {"color": COLOURS[1], "linewidth": 3.5}
     for at, graph in enumerate(graphs):
         limit = next(row["free_omega"] for row in rows if row["graph"] == graph)
         edge = sum(omega <= limit for omega, _ in omegas) - 0.5
@@ -173,8 +177,8 @@ def _draw_slowdown_map(figure: "Figure", axis: "Axes", rows: list[Row], graphs: 
     axis.set_xticks(range(len(omegas)), [f"{name}\n{omega:.3g}" for omega, name in omegas], fontsize=8)
     axis.set_yticks(range(len(graphs)), graphs, fontsize=9)
     axis.set_xlabel("quantizer and its ω")
-    axis.set_title("Iterations to 1e-3 over those of exact messages", fontsize=11)
-    axis.legend(fontsize=8.5, loc="lower center", bbox_to_anchor=(0.5, 1.06), frameon=False)
+    axis.set_title("Iterations to 1e-3 over those of exact messages")
+    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), frameon=False)
     figure.colorbar(image, ax=axis, pad=0.01, extend="max")
 
 
@@ -200,5 +204,5 @@ def _draw_iterations_over_bound(axis: "Axes", rows: list[Row], graphs: list[str]
     axis.set(
         xscale="log", yscale="log", xlabel="$ω + κ(ρ + ωρ_\\infty)$, with κ = 1", ylabel="iterations to 1e-3, tuned θ"
     )
-    axis.set_title("All graphs and quantizers (filled: dit-k, open: rand-k)", fontsize=11)
-    axis.legend(fontsize=8.5, loc="upper left")
+    axis.set_title("All graphs and quantizers (filled: dit-k, open: rand-k)")
+    axis.legend(loc="upper left")

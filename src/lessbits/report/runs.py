@@ -1,59 +1,34 @@
-"""What reports show of each run: a name, a table row, and curves."""
+"""What reports show of each run: axes, table rows and rates."""
 
+import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from lessbits._internal.plain_values import plain
+from lessbits._internal.figures import title_of
 from lessbits._internal.wording import human
 from lessbits.engines.recording.trace import Trace
-from lessbits.report.text import LETTERS, method_in_words, step_sizes_in_words
+from lessbits.report.seeds import RunGroup
+from lessbits.report.text import step_sizes_in_words
+from lessbits.report.verdict import goal_of, target_of
 
-MAX_CURVE_POINTS = 1500
 MIN_FIT_POINTS = 5  # of the fit of a rate
 FLOAT_BITS = 32
-CUT_BELOW = 1e-6  # a run that ends below this fraction of the median run does not extend the axis
+LOG_ABOVE = 30  # runs whose ends differ by more than this factor are shown on a logarithmic axis
+DEEP = 1e-3  # an axis ends below the target if a run goes below this fraction of it
 
-# The axes of the HTML report, in the order of its buttons: column of the trace, title, and factor.
+# The axes of the HTML report, in the order of its buttons: column of the trace, title, factor and unit.
 X_AXES = (
-    ("iteration", "iterations", 1.0),
-    ("wire_bits_per_link", "bits per link", 1.0),
-    ("wire_bits_per_link", "bytes per link", 1 / 8),
-    ("bits_per_link", "bits per link, nominal", 1.0),
-    ("epochs", "epochs", 1.0),
-    ("seconds", "seconds", 1.0),
-    ("simulated_seconds", "simulated seconds", 1.0),
+    ("wire_bits_per_link", "bits per link", 1.0, "bit"),
+    ("iteration", "iterations", 1.0, ""),
+    ("wire_bits_per_link", "bytes per link", 1 / 8, "B"),
+    ("bits_per_link", "bits per link, nominal", 1.0, "bit"),
+    ("epochs", "epochs", 1.0, ""),
+    ("seconds", "seconds", 1.0, "s"),
+    ("simulated_seconds", "simulated seconds", 1.0, "s"),
 )
-Y_AXES = (
-    ("error", "error, mean of ‖xᵢ - x*‖²"),
-    ("suboptimality", "suboptimality, f - f*"),
-    ("gradient", "gradient, ‖∇f‖² and disagreement"),
-    ("loss", "loss, f"),
-    ("consensus", "consensus distance, mean of ‖xᵢ - x̄‖²"),
-)
-
-
-def name_runs(traces: Sequence[Trace]) -> list[str]:
-    """Name each run by its method and by the settings in which the runs differ."""
-    described = [{"method": _method_name(trace), **_differences(trace, traces)} for trace in traces]
-    names = [", ".join(str(part) for part in parts.values()) for parts in described]
-    return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1)]
-
-
-def _method_name(trace: Trace) -> str:
-    return method_in_words(trace.settings) if "method" in trace.settings else "run"
-
-
-def _differences(trace: Trace, traces: Sequence[Trace]) -> dict[str, str]:
-    """Return the settings in which the runs differ, except those of the method, the step sizes and the length."""
-    method = {"method", "option", "messages", "quantizer", "corrected"}
-    names = [name for name in trace.settings if name not in method | set(LETTERS) | {"iterations", "record_every"}]
-    return {
-        name: f"{name.replace('_', ' ')} {trace.settings[name]}"
-        for name in names
-        if trace.settings[name] is not None and len({str(other.settings.get(name)) for other in traces}) > 1
-    }
+MEASURED = ("error", "suboptimality", "gradient", "loss", "consensus", "test_loss", "test_accuracy")
+Y_AXES = tuple((name, title_of(name)) for name in MEASURED)
 
 
 def measured_rate(trace: Trace) -> float | None:
@@ -89,42 +64,79 @@ def bits_saved(trace: Trace) -> float | None:
     return FLOAT_BITS * trace.x.shape[1] * last["iterations"] / sent if sent else None
 
 
-def axis_floor(traces: Sequence[Trace], column: str) -> float | None:
-    """Return the lower end of a logarithmic axis if one run ends far below the others; None for an automatic end.
+def is_spread(groups: Sequence[RunGroup], column: str) -> bool:
+    """Return whether the ends of the runs differ so much that their axis should be logarithmic."""
+    ends = [value for group in groups for value in group.values(column) if value > 0]
+    return bool(ends) and max(ends) > LOG_ABOVE * min(ends)
 
-    >>> ends = [1e-31, 1e-3, 9e-4]
-    >>> runs = [Trace({"error": np.array([1.0, end])}, np.zeros((1, 1)), True, False, "", 0.0) for end in ends]
-    >>> print(f"{axis_floor(runs, 'error'):.0e}", axis_floor(runs[1:], "error"))
-    9e-07 None
+
+def axis_end(groups: Sequence[RunGroup], column: str) -> float | None:
+    """Return where an axis may end: a tenth of the target, if a run goes far below it; None to show all.
+
+    Runs stop at their target, so below it there are only last steps. The page says what is below, and can show it.
     """
-    ends = sorted(float(trace[column][-1]) for trace in traces if column in trace.columns and trace[column][-1] > 0)
-    if len(ends) < 2 or ends[0] > CUT_BELOW * ends[len(ends) // 2]:
+    target = target_of(groups)
+    if target is None or target <= 0 or column != goal_of(groups):
         return None
-    return 1e-3 * ends[len(ends) // 2]
+    return target / 10 if _deepest(groups, column)[0] < DEEP * target else None
 
 
-def table_row(trace: Trace, name: str) -> dict[str, str]:
-    """Return the row of a run in the table of a report."""
-    last = trace.summary()
-    rate, measured, saved = trace.provenance.get("rate"), measured_rate(trace), bits_saved(trace)
+def _deepest(groups: Sequence[RunGroup], column: str) -> tuple[float, str]:
+    """Return the smallest positive value of a column, and the name of its run."""
+    found = (math.inf, "")
+    for group in groups:
+        for trace in group.traces:
+            values = np.asarray(trace.columns.get(column, ()), float)
+            positive = values[(values > 0) & np.isfinite(values)]
+            if positive.size:
+                found = min(found, (float(positive.min()), group.name))
+    return found
+
+
+def end_note(groups: Sequence[RunGroup], column: str) -> str:
+    """Return the sentence about an axis that does not show all; empty if it does."""
+    end = axis_end(groups, column)
+    if end is None:
+        return ""
+    value, name = _deepest(groups, column)
+    return f"The vertical axis ends at a tenth of the target; {name} goes down to {value:.1g}."
+
+
+def _power(value: float) -> str:
+    return f"{value:.2e}"
+
+
+def main_row(group: RunGroup, best_bits: float | None, goal: str) -> dict[str, str]:
+    """Return the columns that matter most; `best_bits` are those of the best run, and `goal` is shown with the error.
+
+    A column that a run does not have is "-".
+    """
+    bits = group.mean("wire_bits_per_link")
+    ratio = f"{bits / best_bits:.2f}" if best_bits and group.converged else "-"
     return {
-        "run": name,
-        "ended": "diverged" if trace.diverged else "reached" if trace.converged else "stopped",
-        "iterations": f"{last['iterations']:,}",
-        "error": f"{last['error']:.3g}" if "error" in last else "-",
-        "bits per link": human(last["wire_bits_per_link"]),
-        "nominal": human(last["bits_per_link"]),
-        "bits saved": "-" if saved is None else f"{saved:.1f} ×",
-        "epochs": f"{last['epochs']:.4g}",
-        "seconds": f"{last['seconds']:.3g}",
-        "rate, proven": "-" if rate is None else f"{rate:.3g}",
-        "rate, measured": "-" if measured is None else f"{measured:.3g}",
-        "step sizes": step_sizes_in_words(trace.settings) or "-",
+        "run": group.name,
+        "bits per link": group.shown("wire_bits_per_link", human),
+        "times the best": ratio,
+        "iterations": group.shown("iteration", lambda value: f"{value:,.0f}"),
+        **{name.replace("_", " "): group.shown(name, _power) for name in dict.fromkeys(("error", goal))},
+        "test loss": group.shown("test_loss", lambda value: f"{value:.4g}"),
+        "test accuracy": group.shown("test_accuracy", lambda value: f"{value:.1%}"),
+        "ended": group.ended,
     }
 
 
-def thin_curves(trace: Trace) -> dict[str, list[Any]]:
-    """Return the columns with at most `MAX_CURVE_POINTS` evenly spaced records, the first and the last included."""
-    count = len(trace)
-    kept = np.unique(np.linspace(0, count - 1, min(count, MAX_CURVE_POINTS)).round().astype(int))
-    return {name: plain(np.asarray(column)[kept]) for name, column in trace.columns.items()}
+def further_row(group: RunGroup) -> dict[str, str]:
+    """Return the other columns; a rate and the bits saved are those of the first seed."""
+    rate, measured, saved = group.first.provenance.get("rate"), measured_rate(group.first), bits_saved(group.first)
+    return {
+        "run": group.name,
+        "nominal bits": group.shown("bits_per_link", human),
+        "bits saved": "-" if saved is None else f"{saved:.1f} ×",
+        "suboptimality": group.shown("suboptimality", _power),
+        "consensus": group.shown("consensus", _power),
+        "epochs": group.shown("epochs", lambda value: f"{value:.4g}"),
+        "seconds": group.shown("seconds", lambda value: f"{value:.3g}"),
+        "rate, proven": "-" if rate is None else f"{rate:.3g}",
+        "rate, measured": "-" if measured is None else f"{measured:.3g}",
+        "step sizes": step_sizes_in_words(group.first.settings) or "-",
+    }

@@ -53,7 +53,9 @@ def _fact_table(facts: dict[str, str]) -> Table:
 
 def number_table(title: str, *headings: str) -> Table:
     """Return an empty table for numbers; a narrow terminal wraps them, and never cuts them."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False
+    )
     for heading in headings:
         table.add_column(heading, justify="right", overflow="fold")
     return table

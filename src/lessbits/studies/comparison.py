@@ -11,6 +11,9 @@ from lessbits._internal.notebook import html_table
 from lessbits._internal.wording import counted, human
 from lessbits.engines.recording.trace import Trace
 from lessbits.methods.registry import find_method
+from lessbits.report.formats import write_report
+from lessbits.report.seeds import group_runs
+from lessbits.report.verdict import verdict
 
 ENDINGS = ("reached", "missed", "diverged")
 SPENT = ("iterations", "wire_bits_per_link", "bits_per_link", "epochs", "seconds")
@@ -42,17 +45,7 @@ class Comparison:
 
     def verdict(self) -> str:
         """Return the result in one sentence."""
-        target = f"{self.goal} {self.until:g}"
-        reached = [row for row in self.rows if row["ended"] == "reached"]
-        if not reached:
-            return f"No run reached {target}."
-        first, *others = reached
-        text = f"{_name(first)} reached {target} with the fewest bits, {human(first['wire_bits_per_link'])} per link"
-        if others:
-            times = others[0]["wire_bits_per_link"] / first["wire_bits_per_link"]
-            text += f"; next is {_name(others[0])} with {times:.3g} times as many"
-        missed = len(self.rows) - len(reached)
-        return f"{text}." + (f" {missed} of {len(self.rows)} did not reach it." if missed else "")
+        return verdict(group_runs(self.traces))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the traces, as values that JSON can represent."""
@@ -73,8 +66,6 @@ class Comparison:
 
     def report(self, path: str | Path) -> None:
         """Write a report of all runs to a file: .html, .md, .png, .svg or .pdf."""
-        from lessbits.report.formats import write_report
-
         write_report(self.traces, Path(path), x_axis="bits per link")
 
     def __repr__(self) -> str:
@@ -107,10 +98,6 @@ class ComparisonInterrupted(KeyboardInterrupt):
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(f"interrupted after {counted(len(comparison.traces), 'run')}")
         self.comparison = comparison
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['method']} with {row['quantizer']}"
 
 
 def make_row(traces: Sequence[Trace], goal: str) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from lessbits.networks import Network, make_network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor
 from lessbits.report.formats import write_report
-from lessbits.report.runs import name_runs, table_row
+from lessbits.report.runs import main_row
+from lessbits.report.seeds import group_runs
+from lessbits.report.verdict import goal_of
 from lessbits.studies.advice import Advice, AdviseKeywords, advise
 from lessbits.studies.compare import CompareKeywords, CompareOptions, run_comparison
 from lessbits.studies.comparison import Comparison
@@ -139,5 +141,6 @@ class Study:
 
     def _repr_html_(self) -> str:
         """Show the runs in a notebook."""
-        rows = [table_row(trace, name) for trace, name in zip(self.runs, name_runs(self.runs), strict=True)]
-        return html_table(rows, repr(self))
+        groups = group_runs(self.runs)
+        least = min((group.mean("wire_bits_per_link") for group in groups if group.converged), default=None)
+        return html_table([main_row(group, least, goal_of(groups)) for group in groups], repr(self))

@@ -121,7 +121,7 @@ def practical_step_sizes(
 
     def sizes_at(point: np.ndarray) -> StepSizes:
         """Return step sizes from the logarithms of η and θ in natural units, and the log-odds of α."""
-        eta = LARGEST_ETA[option] / inputs.smoothness * min(1.0, math.exp(point[0]))
+        eta = LARGEST_ETA[option] / inputs.smoothness * math.exp(min(0.0, point[0]))
         eta = given.get("eta", eta)
         unit = inputs.convexity if option == "A" else 1 / eta
         alpha = 1 / (1 + math.exp(-point[2])) if noisy else 1.0

@@ -34,7 +34,7 @@ def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list
 def check_grid(method: Method, grid: GridSpec, per_decade: int) -> None:
     """Raise an `InputError` for step sizes that the method does not have, and for grids that cannot be laid."""
     if per_decade < 1:
-        raise InputError(f"per_decade is {per_decade}, but a grid has at least one value a decade")
+        raise InputError(f"per_decade is {per_decade}, but a grid has at least one value per decade")
     if not grid:
         raise InputError(f"{method.name} has no step size above 0 to search: name one, with values")
     for name, values in grid.items():

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from lessbits._internal.wording import human
 
 WINDOW = 20  # updates that the rate is fitted to, about 5 seconds of a simulation
+BAR_WIDTH = 10  # characters, so that the text beside it fits 80 columns
 FIRST_LINE, NEXT_LINE = 5.0, 10.0  # seconds to the first line, and between lines, if there is no terminal
 
 
@@ -51,6 +52,23 @@ class ProgressState(NamedTuple):
         shown = "" if self.goal is None else f"{self.goal} {self.value:.2e}, "
         shown = shown if math.isnan(self.error) else f"error {self.error:.2e}, "
         return f"{shown}{human(self.wire_bits_per_link)} per link{rate}{left}"
+
+    def in_short(self, width: int) -> str:
+        """Return the progress in at most `width` characters; what does not fit is left out, the time left last.
+
+        >>> state = ProgressState(500, 1000, 2e-3, 41_000.0, 3.0, 0.012, 3.0)
+        >>> state.in_short(60), state.in_short(32)
+        ('error 2.0e-03, 41 kbit per link, -1.2 %/iteration, 0:03 left', 'error 2.0e-03, 0:03 left')
+        """
+        error = f"error {self.error:.1e}"
+        bits = f"{human(self.wire_bits_per_link)} per link"
+        rate = "" if self.rate is None else f"-{100 * self.rate:.2g} %/iteration"
+        left = "" if self.seconds_left is None else f"{_clock(self.seconds_left)} left"
+        for parts in ((error, bits, rate, left), (error, bits, left), (error, left)):
+            words = ", ".join(part for part in parts if part)
+            if len(words) <= width:
+                return words
+        return error
 
 
 Listener = Callable[[ProgressState], None]
@@ -145,8 +163,8 @@ class Bar:
         from rich.progress import Progress as RichBar
 
         self.bar: Any = RichBar(
-            TextColumn("{task.completed}/{task.total} iterations"),
-            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            BarColumn(bar_width=BAR_WIDTH),
             TextColumn("{task.fields[status]}"),
             console=Console(stderr=True),
             transient=True,
@@ -159,7 +177,8 @@ class Bar:
         """Update the bar."""
         if self.task is None:
             self.task = self.bar.add_task("", total=state.iterations, status="")
-        self.bar.update(self.task, completed=state.iteration, status=state.in_words())
+        room = self.bar.console.width - BAR_WIDTH - len(f"{state.iteration}/{state.iterations}") - 3
+        self.bar.update(self.task, completed=state.iteration, status=state.in_short(room))
 
     def close(self) -> None:
         """Remove the bar."""

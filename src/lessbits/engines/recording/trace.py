@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lessbits._internal.arrays import read_arrays, write_arrays
+from lessbits._internal.figures import COLOURS, label_axis, style_axis
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import human
 from lessbits.errors import InputError, check_name
@@ -47,7 +48,7 @@ class LinkModel:
         if not (self.latency >= 0 and self.gradient >= 0 and self.bandwidth > 0):
             raise InputError(
                 f"the link model has latency {self.latency:g} s, bandwidth {self.bandwidth:g} bit/s and "
-                f"{self.gradient:g} s a gradient, but times must be at least 0 and the bandwidth above 0"
+                f"{self.gradient:g} s per gradient, but times must be at least 0 and the bandwidth above 0"
             )
 
     def seconds(self, iterations: np.ndarray, bits: np.ndarray, gradients_per_node: np.ndarray) -> np.ndarray:
@@ -156,7 +157,7 @@ class Trace:
         """Plot one column against another with matplotlib, and return the axis.
 
         Args:
-            against: Column on the horizontal axis.
+            against: Column on the horizontal axis. Bits are shown with their unit, as 200 kbit.
             show: Column on the vertical axis, which is logarithmic; by default `metric`.
             axis: Axis to plot on; by default the current one.
             **style: Passed to matplotlib: `label`, `color`, `linestyle`, …
@@ -168,14 +169,18 @@ class Trace:
             >>> method = lessbits.primal_dual(problem, network, "dit-4", stepsizes="practical")
             >>> axis = lessbits.simulate(problem, network, method, iterations=50).plot("bits_per_link", label="dit-4")
             >>> axis.get_xlabel(), axis.get_ylabel(), axis.get_yscale()
-            ('bits per link', 'error', 'log')
+            ('bits per link, nominal', 'error, mean of ‖xᵢ − x*‖²', 'log')
         """
         import matplotlib.pyplot as plt
 
         axis, show = plt.gca() if axis is None else axis, show or self.metric or "iteration"
+        if not axis.lines:  # the first curve: a later one finds what the user has changed since
+            style_axis(axis)
+            axis.set_prop_cycle(color=COLOURS)
         height = np.where(self[show] > 0, self[show], np.nan)  # a log axis shows only values above zero
         axis.semilogy(self[against], height, **style)
-        axis.set(xlabel=against.replace("_", " "), ylabel=show.replace("_", " "))
+        label_axis(axis, "x", against)
+        label_axis(axis, "y", show)
         return axis
 
     def save(self, path: str | PathLike[str]) -> None:

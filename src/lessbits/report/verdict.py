@@ -1,0 +1,78 @@
+"""The verdict of a report: which run needed the fewest bits, in one sentence."""
+
+import math
+from collections.abc import Sequence
+
+from lessbits._internal.wording import human
+from lessbits.report.names import common
+from lessbits.report.seeds import RunGroup
+
+BITS = "wire_bits_per_link"
+
+
+def ranked(groups: Sequence[RunGroup]) -> list[RunGroup]:
+    """Return the groups that reached the target by their bits, then the others by their error."""
+
+    def rank(group: RunGroup) -> tuple[int, float]:
+        order = ("reached", "missed", "stopped", "diverged").index(group.ended)
+        value = group.mean(BITS if group.ended == "reached" else goal_of(groups))
+        return order, math.inf if math.isnan(value) else value
+
+    return sorted(groups, key=rank) if target_of(groups) is not None else list(groups)
+
+
+def target_of(groups: Sequence[RunGroup]) -> float | None:
+    """Return the target that all runs share; None if they differ, or have none."""
+    until = common([trace for group in groups for trace in group.traces], "until")
+    return float(until) if isinstance(until, float | int) else None
+
+
+def goal_of(groups: Sequence[RunGroup]) -> str:
+    """Return the column that the target is about."""
+    return str(common([trace for group in groups for trace in group.traces], "goal") or "error")
+
+
+def verdict(groups: Sequence[RunGroup]) -> str:
+    """Return the result in one sentence: the run with the fewest bits, by how much, and how many did not get there."""
+    until, goal = target_of(groups), goal_of(groups)
+    if until is None:
+        return _smallest(groups, goal)
+    order = ranked(groups)
+    reached = [group for group in order if group.converged]
+    missed = len(groups) - len(reached)
+    if not reached:
+        who = "The run" if len(groups) == 1 else f"None of {len(groups)} runs"
+        verb = "did not reach" if len(groups) == 1 else "reached"
+        closest = "" if len(groups) == 1 else f"; {order[0].name} came closest"
+        return f"{who} {verb} {goal} {until:g}{closest}: {order[0].mean(goal):.2g}."
+    best = reached[0]
+    seeds = f" (mean of {len(best.traces)} seeds)" if len(best.traces) > 1 else ""
+    words = f"{best.name} reached {goal} {until:g} with {human(best.mean(BITS))} per link{seeds}"
+    if len(reached) > 1:
+        words += f", {_advantage(best, reached[1])}"
+    if missed:
+        words += f"; {missed} of {len(groups)} runs did not get there"
+    return words + "."
+
+
+def _advantage(best: RunGroup, second: RunGroup) -> str:
+    ratio = second.mean(BITS) / best.mean(BITS) if best.mean(BITS) else math.inf
+    if not math.isfinite(ratio) or ratio < 1.05:
+        return f"about as many as the next, {second.name}"
+    return f"{ratio:.1f} times fewer than the next, {second.name}"
+
+
+def _smallest(groups: Sequence[RunGroup], goal: str) -> str:
+    """Return the sentence for runs without a common target."""
+    ended = [group for group in groups if group.ended != "diverged" and math.isfinite(group.mean(goal))]
+    if not ended:
+        return "The run diverged." if len(groups) == 1 else f"All {len(groups)} runs diverged."
+    best = min(ended, key=lambda group: group.mean(goal))
+    words = f"{best.name} ended at {goal} {best.mean(goal):.2g} with {human(best.mean(BITS))} per link"
+    lost = len(groups) - len(ended)
+    return (
+        words
+        + (f", the smallest of {len(groups)} runs" if len(groups) > 1 else "")
+        + (f"; {lost} diverged" if lost else "")
+        + "."
+    )

@@ -1,0 +1,92 @@
+"""What reports say of runs: the verdict, bands of several seeds, and axes that cut nothing without a word."""
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lessbits.engines.recording.trace import Trace
+from lessbits.report.page import html_page
+from lessbits.report.runs import axis_end, is_spread, main_row
+from lessbits.report.seeds import band, group_runs
+from lessbits.report.verdict import ranked, verdict
+
+SEEDS = ((0, 0.1, 1000.0), (1, 0.2, 1100.0), (2, 0.4, 1200.0))
+
+
+def made(error: list[float], bits: float, until: float | None = 1e-3, **settings: Any) -> Trace:
+    """A run with a given course, which sends equally many bits in each iteration."""
+    steps = np.arange(len(error))
+    columns = {
+        "iteration": steps,
+        "error": np.array(error),
+        "wire_bits_per_link": bits * steps / max(1, len(error) - 1),
+    }
+    chosen = {"method": "lead", "quantizer": "dit-4", "seed": 0, "until": until, "goal": "error", **settings}
+    reached = until is not None and error[-1] <= until
+    return Trace(columns, np.zeros((4, 2)), reached, False, "", 0.0, chosen)
+
+
+def test_the_verdict_names_the_run_with_the_fewest_bits() -> None:
+    tree, lead = made([1, 1e-31], 910, method="tree", quantizer="grid:10"), made([1, 1e-3], 2821, quantizer="dit-2")
+    stalls = made([1, 0.5], 10_000, method="qdgd")
+    groups = group_runs([stalls, lead, tree])
+    assert verdict(groups) == (
+        "tree with grid:10 reached error 0.001 with 910 bit per link, 3.1 times fewer than the next, lead with dit-2; "
+        "1 of 3 runs did not get there."
+    )
+    assert [group.name for group in ranked(groups)] == ["tree with grid:10", "lead with dit-2", "qdgd with dit-4"]
+    assert main_row(groups[0], 910, "error")["ended"] == "missed"
+    assert verdict(group_runs([stalls])) == "The run did not reach error 0.001: 0.5."
+    without = group_runs([made([1, 1e-12], 1000, until=None), made([1, 0.1], 1000, until=None, method="choco")])
+    assert verdict(without) == "lead with dit-4 ended at error 1e-12 with 1 kbit per link, the smallest of 2 runs."
+
+
+def test_no_curve_is_cut_without_a_word() -> None:
+    """Linear curves beside methods that stall are shown whole; only last steps far below the target are cut."""
+    stalls = [made([1, 0.5], 1e5, until=None, method=name) for name in ("qdgd", "choco", "dgd")]
+    linear = made([1, 1e-6, 1e-12], 1e3, until=None)
+    groups = group_runs([*stalls, linear])
+    assert axis_end(groups, "error") is None
+    assert is_spread(groups, "wire_bits_per_link")
+    assert not is_spread(groups[:3], "wire_bits_per_link")
+    steps = [made([1, 1e-31], 910, method="tree"), made([1, 1e-3], 5000)]
+    assert axis_end(group_runs(steps), "error") == pytest.approx(1e-4)
+    assert "lead with dit-4 goes down" not in html_page(steps)
+    assert "ends at a tenth of the target; tree with dit-4 goes down to 1e-31" in html_page(steps)
+
+
+def test_seeds_of_one_setting_are_a_band_and_a_mean() -> None:
+    runs = [made([1, value, 1e-3 * value], bits, seed=seed, problem_seed=seed) for seed, value, bits in SEEDS]
+    other = made([1, 1e-3], 500, method="tree")
+    groups = group_runs([*runs, other])
+    assert [group.name for group in groups] == ["lead with dit-4, 3 seeds", "tree with dit-4"]
+    assert main_row(groups[0], 500, "error")["bits per link"] == "1.1 kbit ± 100 bit"
+    assert "mean of 3 seeds" in verdict(groups[:1])
+    found = band(groups[0], "iteration", "error")
+    assert found is not None
+    at = found["x"].index(1.0)
+    assert (found["low"][at], found["middle"][at], found["high"][at]) == pytest.approx((0.1, 0.2, 0.4))
+    same_seed = group_runs([runs[0], runs[0]])
+    assert len(same_seed) == 2
+    given = group_runs([made([1, 0.1], 1, problem_seed=7), made([1, 0.1], 1, problem_seed=8, seed=1)])
+    assert len(given) == 2  # other problems, not other seeds of the run alone
+    data = json.loads(re.search(r'id="page">(.*?)</script>', html_page(runs), re.S)[1])  # type: ignore[index]
+    assert list(data["runs"][0]["bands"]["iteration"]) == ["error"]
+
+
+def test_held_out_data_are_shown_where_there_are_some() -> None:
+    plain, scored = made([1, 1e-4], 100, method="dgd"), made([1, 1e-3], 500)
+    scored.columns.update(test_loss=np.array([0.7, 0.25]), test_accuracy=np.array([0.5, 0.975]))  # type: ignore[attr-defined]
+    text = html_page([plain, scored])
+    assert '<td data-label="test accuracy" class="wide">97.5%</td>' in text
+    assert "test loss" not in html_page([plain])
+
+
+def test_a_run_without_settings_is_reported_too() -> None:
+    bare = made([1, 0.1], 500).with_settings({})
+    text = html_page([bare, bare])
+    assert "<h1>lessbits report</h1>" in text
+    assert "run (2)" in text
