@@ -17,7 +17,12 @@ from compiled_programs import compile_quickly, exchange_programs, forget_program
 
 set_up_programs()
 
+import hypothesis  # noqa: E402
 import jax  # noqa: E402
+
+# No test depends on how fast the machine is.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 # Files that take longest, first: else one worker is still at them when the other has nothing left.
 LONGEST = [
