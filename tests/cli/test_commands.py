@@ -179,12 +179,16 @@ def test_flags_win_over_the_file(command, tmp_path):
     assert result["settings"]["problem_seed"] == 0  # the file's: the same problem, other coins
 
 
+COST = ("trials", "iterations", "bits_per_link")  # of choosing step sizes
+
+
 def test_a_saved_trace_holds_what_the_json_says(command, tmp_path):
     save, file = tmp_path / "run.trace", tmp_path / "run.json"
     result = command("run", *SMALL, "--save", save, "--json", file)
     trace = Trace.load(save)
     written = json.loads(file.read_text())
     assert (written.pop("interrupted"), written.pop("prepare_seconds") > 0) == (False, True)
+    assert written.pop("chosen_with") == trace.provenance["chosen_with"] == dict.fromkeys(COST, 0)
     assert trace.summary() == written
     assert len(trace) == 61
     assert trace.x.shape == (6, 8)
