@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessbits.cli.checks import check_writable
-from lessbits.cli.flags import Json, Quiet, output_flag, with_settings
+from lessbits.cli.flags import Json, Quiet, Seeds, output_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, print_message, write_result
 from lessbits.config.settings import Settings
@@ -32,7 +32,13 @@ def run(
     solution: Annotated[
         Path | None, output_flag("Write the final x of every node to this .npy file, nodes × dim.")
     ] = None,
-    save: Annotated[Path | None, output_flag("Write the trace to this file; lessbits.Trace.load reads it.")] = None,
+    save: Annotated[
+        Path | None,
+        output_flag(
+            "Write the trace to this file, which lessbits.Trace.load and lessbits report read; with --seeds one file per "
+            "seed, NAME-seed-0.trace and so on."
+        ),
+    ] = None,
     write_toml: Annotated[
         Path | None, output_flag("Write the settings of the run, with all defaults resolved, to this TOML file.")
     ] = None,
@@ -47,6 +53,7 @@ def run(
     resume_at: Annotated[
         int | None, output_flag("Resume from the checkpoint of this iteration instead.", "--resume-at")
     ] = None,
+    seeds: Seeds = 1,
     log: Annotated[Path | None, output_flag("Append one line of JSON per second to this file during the run.")] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -59,10 +66,13 @@ def run(
     check_writable(solution, save, write_toml, log, json_path(json_file))
     if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
         raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
+    if len(seed_range(settings.seed, seeds)) > 1 and (settings.engine != "simulate" or checkpoint or log):
+        raise InputError("several seeds are for the simulator, without checkpoints and log: leave one of them out")
     _start_engine(settings)
     configure_jax(settings.precision)
     from lessbits.config.run import RunRequest, run_job
-    from lessbits.report.text import run_report
+    from lessbits.report.seeds import seed_summary
+    from lessbits.report.text import run_report, seeds_report
 
     request = RunRequest(
         checkpoint_folder=checkpoint,
@@ -71,6 +81,7 @@ def run(
         resume_at=resume_at,
         progress=not quiet,
         log=log,
+        seeds=seeds,
         gather_x=solution is not None,
     )
     finished = run_job(settings, request)
@@ -80,9 +91,15 @@ def run(
     trace = finished.trace
     summary = {**trace.summary(), "interrupted": finished.interrupted, "prepare_seconds": finished.prepared}
     summary["chosen_with"] = trace.provenance.get("chosen_with")
-    write_result(
-        summary, json_file, lambda: run_report(trace, finished.network, finished.prepared, ranks=finished.ranks)
-    )
+    if finished.others:
+        summary["seeds"] = seed_summary([trace, *finished.others])
+
+    def print_text() -> None:
+        run_report(trace, finished.network, finished.prepared, ranks=finished.ranks)
+        if finished.others:
+            seeds_report(summary["seeds"])
+
+    write_result(summary, json_file, print_text)
     if finished.interrupted and checkpoint and json_file != "-":
         print(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
     _exit_unless_completed(finished)
@@ -103,7 +120,7 @@ def _write_files(finished: "FinishedRun", solution: Path | None, save: Path | No
     if solution:
         finished.save_solution(solution)
     if save:
-        finished.trace.save(save)
+        finished.save(save)
     if write_toml:
         # Without the number of ranks: the run is the same on any number of them, and in the simulator.
         settings = finished.settings.model_copy(update={"ranks": None})

@@ -33,6 +33,7 @@ class RunRequest:
         resume_at: Iteration to resume from; None for the newest checkpoint.
         progress: Whether to show progress on standard error.
         log: File to append a log to; None for no log.
+        seeds: Number of runs, which differ in their seed only.
         gather_x: Whether rank 0 needs the final x of all nodes, if nothing is scored and they are still at their ranks.
     """
 
@@ -42,6 +43,7 @@ class RunRequest:
     resume_at: int | None = None
     progress: bool = False
     log: Path | None = None
+    seeds: int = 1
     gather_x: bool = False
 
     def checkpoints(self, settings: dict[str, Any] | None = None) -> Checkpoints | None:
@@ -63,6 +65,15 @@ class FinishedRun:
     interrupted: bool
     prepared: float  # seconds spent on the problem, its solution and the step sizes
     ranks: int
+    others: tuple[Trace, ...] = ()  # of further seeds
+
+    def save(self, file: Path) -> None:
+        """Write the trace; of several seeds, each to a file of its own: NAME-seed-0.trace and so on."""
+        if not self.others:
+            self.trace.save(file)
+            return
+        for trace in (self.trace, *self.others):
+            trace.save(file.with_stem(f"{file.stem}-seed-{trace.settings['seed']}"))
 
     def save_solution(self, file: Path) -> None:
         """Write the final x of every node."""
@@ -102,7 +113,15 @@ def _run(settings: Settings, request: RunRequest, transport: "Transport | None" 
     if request.gather_x and settings.scoring == "off":
         x = team.gather(trace.x)
         trace = trace if x is None else replace(trace, x=x)
-    return FinishedRun(trace, experiment.settings, experiment.network.describe(), interrupted, prepared, team.size)
+    others: list[Trace] = []
+    for seed in range(settings.seed + 1, settings.seed + request.seeds if not interrupted else 0):
+        again = replace(experiment, settings=experiment.settings.updated(seed=seed))
+        trace_again, interrupted = _iterate(again, request.progress, None, None)
+        if interrupted:
+            break
+        others.append(trace_again)
+    description = experiment.network.describe()
+    return FinishedRun(trace, experiment.settings, description, interrupted, prepared, team.size, tuple(others))
 
 
 def _resumed_interval(checkpoints: Checkpoints | None, team: "Transport") -> int | None:

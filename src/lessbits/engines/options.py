@@ -14,6 +14,7 @@ from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
+from lessbits.problems.origin import check_sites
 
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
 
@@ -62,6 +63,7 @@ class RunOptions:
             raise InputError(f"the method is {method!r}, but it must be a Method: make one with lessbits.make_method")
         if problem.nodes != network.nodes:
             raise InputError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: they must agree")
+        check_sites(problem, network)
         if not 1 <= self.iterations <= LARGEST_COUNT:
             raise InputError(f"iterations is {self.iterations}, but it must be from 1 to {LARGEST_COUNT}")
         if self.until is not None and not self.until >= 0:

@@ -102,6 +102,20 @@ def _setting_key(trace: Trace, number: int) -> str:
     return json.dumps(kept, sort_keys=True, default=str)
 
 
+def seed_summary(traces: Sequence[Trace]) -> dict[str, Any]:
+    """Return mean and standard deviation of the last records of runs that differ in their seed only."""
+    ends = [trace.summary() for trace in traces]
+    names = [name for name, value in ends[0].items() if isinstance(value, float | int) and not isinstance(value, bool)]
+    values = {name: [float(end[name]) for end in ends] for name in names}
+    return {
+        "count": len(traces),
+        "reached": sum(trace.converged for trace in traces),
+        "diverged": sum(trace.diverged for trace in traces),
+        "mean": {name: statistics.fmean(some) for name, some in values.items()},
+        "spread": {name: statistics.stdev(some) for name, some in values.items()},
+    }
+
+
 def band(group: RunGroup, across: str, upwards: str) -> dict[str, list[float]] | None:
     """Return the smallest, the middle and the largest value of all runs, over a column; None if they lack a column.
 

@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from lessbits._internal.wording import counted, human
+from lessbits._internal.wording import counted, human, mean_and_spread
+from lessbits.engines.checks import GOALS
 from lessbits.engines.recording.trace import Trace
 
 MAX_RANKED = 12  # rows of a ranking
@@ -112,6 +113,20 @@ def _scores(last: dict[str, Any]) -> dict[str, str]:
         "gradient": "‖∇f‖² there, and L² times the consensus distance, {consensus:.1e}",
     }
     return {name: f"{last[name]:.3e}   ({text.format(**last)})" for name, text in meanings.items() if name in last}
+
+
+def seeds_report(seeds: Mapping[str, Any]) -> None:
+    """Print mean and spread over several seeds."""
+    mean, spread = seeds["mean"], seeds["spread"]
+    facts = {"iterations": mean_and_spread(mean["iterations"], spread["iterations"], "{:,.0f}")}
+    for name in (*GOALS, "test_loss", "test_accuracy"):
+        if name in mean:
+            facts[name.replace("_", " ")] = mean_and_spread(mean[name], spread[name], "{:.3g}")
+    facts["bits per link"] = human(mean["wire_bits_per_link"], spread["wire_bits_per_link"])
+    console = Console(highlight=False)
+    ended = f"{seeds['reached']} reached the target" + (f", {seeds['diverged']} diverged" if seeds["diverged"] else "")
+    console.print(f"\nMean ± standard deviation of {seeds['count']} seeds ({ended}); above is the first:")
+    console.print(_fact_table(facts))
 
 
 def _bit_count(last: dict[str, Any], settings: Mapping[str, Any]) -> str:

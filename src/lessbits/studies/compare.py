@@ -8,8 +8,9 @@ from typing import Any, TypedDict, Unpack
 
 from lessbits._internal.hashing import fingerprint
 from lessbits._internal.keyword_options import takes_options
-from lessbits.config.build import build_parts, link_model_of
+from lessbits.config.build import build_all_parts, link_model_of
 from lessbits.config.settings import Settings
+from lessbits.engines.checks import Metric
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.simulate.run import simulate
@@ -37,7 +38,8 @@ class CompareOptions:
         methods: Names of methods.
         quantizers: Names of quantizers. Methods that send vectors uncompressed run once, with "exact".
         until: The target of every run.
-        goal: What `until` is compared with, as in `RunOptions`.
+        goal: What `until` is compared with, as in `RunOptions`; by default the error or, without x*, the gradient.
+        metrics: Metrics of your own, as in `RunOptions`; each is a column of the table.
         iterations: Largest number of iterations of a run.
         record_every: Iterations between two records.
         seeds: Seeds that every method and quantizer is run with.
@@ -56,7 +58,8 @@ class CompareOptions:
     methods: Sequence[str] = METHODS
     quantizers: Sequence[str] = QUANTIZERS
     until: float = TARGET
-    goal: str = "error"
+    goal: str | None = None
+    metrics: Mapping[str, Metric] | None = None
     iterations: int = 10_000
     record_every: int | None = None
     seeds: Sequence[int] = (0,)
@@ -88,6 +91,7 @@ class CompareOptions:
             seed=seed,
             until=self.until,
             goal=self.goal,
+            metrics=self.metrics,
             record_every=self.record_every,
             link_model=self.link_model,
             code=self.code,
@@ -100,7 +104,8 @@ class CompareKeywords(TypedDict, total=False):
     methods: Sequence[str]
     quantizers: Sequence[str]
     until: float
-    goal: str
+    goal: str | None
+    metrics: Mapping[str, Metric] | None
     iterations: int
     record_every: int | None
     seeds: Sequence[int]
@@ -140,10 +145,11 @@ def compare(problem: Problem, network: Network, **options: Unpack[CompareKeyword
 def compare_settings(settings: Settings, **options: Unpack[CompareKeywords]) -> Comparison:
     """Compare on the problem and the network that settings describe; other options override the settings."""
     given = settings.model_fields_set
-    problem, network, resolved = build_parts(settings)
+    problem, network, resolved, metrics = build_all_parts(settings)
     common = CompareOptions(
         until=TARGET if settings.until is None else settings.until,
-        goal=settings.goal,
+        goal=resolved.goal,
+        metrics=metrics or None,
         iterations=settings.iterations,
         record_every=settings.record_every,
         stepsizes=settings.stepsizes if "stepsizes" in given else "practical",
@@ -176,19 +182,20 @@ def run_comparison(
             except InputError as error:
                 refused[name] = str(error)
                 continue
-            rows.append((make_row(traces, options.goal), traces))
+            rows.append((make_row(traces, list(options.metrics or ())), traces))
     except KeyboardInterrupt:
         interrupted = True
         if not rows:
             raise
     if not rows:
         raise InputError(f"none of these could be run: {'; '.join(f'{name}: {why}' for name, why in refused.items())}")
-    rows.sort(key=lambda entry: rank(entry[0], options.goal))
+    goal = rows[0][1][0].settings["goal"]
+    rows.sort(key=lambda entry: rank(entry[0], goal))
     found = Comparison(
         [row for row, _ in rows],
         [trace for _, traces in rows for trace in traces],
         refused,
-        options.goal,
+        goal,
         options.until,
     )
     if interrupted:
@@ -239,7 +246,7 @@ class _Runs:
             self.network,
             quantizer,
             stepsizes=options.stepsizes,
-            target=options.until if options.goal == "error" else None,
+            target=options.until if options.goal in (None, "error") else None,
             seed=seed,
             option=options.option,
             batch_size=options.batch_size,

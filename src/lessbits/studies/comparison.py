@@ -9,6 +9,7 @@ import numpy as np
 
 from lessbits._internal.notebook import html_table
 from lessbits._internal.wording import counted, human
+from lessbits.engines.checks import GOALS
 from lessbits.engines.recording.trace import Trace
 from lessbits.methods.registry import find_method
 from lessbits.report.formats import write_report
@@ -100,12 +101,12 @@ class ComparisonInterrupted(KeyboardInterrupt):
         self.comparison = comparison
 
 
-def make_row(traces: Sequence[Trace], goal: str) -> dict[str, Any]:
-    """Return the row of one method and quantizer. The traces differ in their seed only."""
+def make_row(traces: Sequence[Trace], metrics: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the row of one method and quantizer, with the user's own metrics. The traces differ in their seed only."""
     first, ends = traces[0].settings, [trace.summary() for trace in traces]
     sizes = {**first, **first.get("step_sizes", {})}
     ended = ["diverged" if trace.diverged else "reached" if trace.converged else "missed" for trace in traces]
-    columns = dict.fromkeys((*SPENT, "error", "suboptimality", "loss", "gradient", goal, "test_loss", "test_accuracy"))
+    columns = dict.fromkeys((*SPENT, *GOALS, *metrics))
     values = {name: [end[name] for end in ends] for name in columns if name in ends[0]}
     row = {
         "method": first["method"],
