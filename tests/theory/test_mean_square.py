@@ -158,3 +158,9 @@ def test_unstable_practical_step_sizes_are_halved_until_they_hold():
     assert not simulate(problem, network, pressed, iterations=3000, record_every=10).diverged
     with pytest.raises(InputError, match="no stable step sizes"):
         primal_dual(problem, network, "dit-4", stepsizes="practical", eta=5.0)
+
+
+def test_a_given_eta_leaves_the_search_a_direction_that_does_not_matter():
+    """The search may wander along it: exp overflowed here, and `lessbits reproduce rates` stopped."""
+    inputs = TheoryInputs(1.0, 1.0, lambda_max=1.6, lambda_min=0.117157287525381, max_weight=0.2, omega=1.0)
+    assert 0 < practical_step_sizes("B", inputs, given={"eta": 1.0}).rate < 1
