@@ -16,7 +16,7 @@ from lessbits.config.settings import STEP_SIZES
 from lessbits.engines.options import RunKeywords, RunOptions
 from lessbits.methods.registry import BUILT_IN, find_method
 from lessbits.report.text import LETTERS
-from lessbits.studies.compare import CompareKeywords, CompareOptions
+from lessbits.studies.options import CompareKeywords, CompareOptions
 from lessbits.tuning.options import TuneKeywords, TuneOptions
 
 SOURCE = Path(lessbits.__file__).parent

@@ -393,3 +393,48 @@ def test_a_run_can_go_on_for_longer(command, tmp_path):
     assert longer.status == 0
     assert longer.json["iterations"] == 30_000
     assert longer.json["settings"]["record_every"] == 1
+
+
+def test_a_run_with_several_seeds_shows_mean_and_spread(command, tmp_path):
+    told = ("run", *SMALL, "--quiet", "--seeds", 3, "--save", tmp_path / "ring.trace")
+    found = command(*told, "--json", "-").json
+    names = sorted(path.name for path in tmp_path.glob("*.trace"))
+    assert names == ["ring-seed-0.trace", "ring-seed-1.trace", "ring-seed-2.trace"]
+    errors = [Trace.load(tmp_path / name)["error"][-1] for name in names]
+    assert len(set(errors)) == 3
+    assert found["seeds"]["mean"]["error"] == pytest.approx(np.mean(errors))
+    assert found["seeds"]["spread"]["error"] == pytest.approx(np.std(errors, ddof=1))
+    assert "Mean ± standard deviation of 3 seeds" in command(*told).out
+    refused = command("run", *SMALL, "--seeds", 2, "--checkpoint", tmp_path / "checkpoints")
+    assert refused.status == 2
+    assert "several seeds are for the simulator" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run --condition 10", "condition was given, but it is for least squares"),
+        ("run --normalize", "normalize was given, but there are no data"),
+        ("run --problem logistic --data iris --condition 10", "condition was given, but it is for random problems"),
+        ("theory --latency 1", "No such option: --latency"),
+        ("theory --engine mpi", "No such option: --engine"),
+        ("compare --method lead", "No such option: --method"),
+    ],
+)
+def test_flags_that_would_have_no_effect_are_refused(command, words, said):
+    found = command(*words.split())
+    assert found.status == 2
+    assert said in found.err
+
+
+def test_a_file_with_settings_that_a_command_does_not_take_is_refused(command, tmp_path):
+    file = tmp_path / "settings.toml"
+    file.write_text('method = "lead"\n')
+    found = command("compare", file)
+    assert found.status == 2
+    assert f"method is set in {file}, but lessbits compare does not take it" in found.err
+
+
+def test_a_torus_of_a_prime_number_says_what_it_is(command):
+    found = command("run", *SMALL[2:], "--network", "torus", "--nodes", 7, "--quiet")
+    assert "a torus of 7 nodes has the sides 1 x 7, which is a ring" in found.err

@@ -59,6 +59,18 @@ def test_tune_and_advise_work_on_any_problem(study):
     assert "<table>" in advice._repr_html_()
 
 
+def test_nothing_of_this_needs_the_solution(problem):
+    study = lessbits.Study(problem.without_solution(), "ring")
+    trace = study.run("lead", "dit-4", until=1e-6)
+    assert trace.settings["goal"] == "gradient"
+    found = study.compare(methods=["lead"], quantizers=["dit-4"], until=1e-6, metrics={"first": lambda x: x[0]})
+    assert found.best["ended"] == "reached"
+    assert found.goal == "gradient"
+    assert found.best["first"] == pytest.approx(problem.solution[0], abs=1e-2)
+    assert study.tune("lead", "dit-4", {"gamma": [0.3, 0.6]}, until=1e-6, grow=False).best.reached
+    assert study.advise(until=1e-6).goal == "gradient"
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

@@ -35,7 +35,7 @@ def run(
     save: Annotated[
         Path | None,
         output_flag(
-            "Write the trace to this file, which lessbits.Trace.load and lessbits report read; with --seeds one file per "
+            "Write the trace to this file, for lessbits report and lessbits.Trace.load; with --seeds one file per "
             "seed, NAME-seed-0.trace and so on."
         ),
     ] = None,

@@ -88,6 +88,11 @@ def check_metrics(metrics: Mapping[str, Metric] | None, dim: int) -> dict[str, A
     return checked
 
 
+def default_goal(problem: Problem) -> str:
+    """Return the goal of a search or a comparison for which none is given."""
+    return "error" if problem.has_solution else "gradient"
+
+
 def choose_goal(goal: str | None, until: float | None, problem: Problem, choice: MetricChoice) -> str:
     """Return the goal of a run: by default error or, without x*, the first of gradient, loss and consensus known."""
     known = (*choice.columns, *choice.own)

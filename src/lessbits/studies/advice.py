@@ -10,6 +10,7 @@ from lessbits._internal.wording import human
 from lessbits.config.build import build_parts
 from lessbits.config.choices import apply_choice, check_question
 from lessbits.config.settings import Settings
+from lessbits.engines.checks import default_goal
 from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
 from lessbits.networks import Network
@@ -25,7 +26,7 @@ class AdviseOptions:
 
     Attributes:
         until: The target; by default a millionth of the goal at the start.
-        goal: What `until` is compared with, as in `RunOptions`.
+        goal: What `until` is compared with, as in `RunOptions`; by default the error or, without x*, the gradient.
         quantizer: A quantizer that must be used; None for any.
         messages: A kind of messages of primal-dual that must be used; None for any.
         corrected: Whether the corrected form of primal-dual must be used.
@@ -34,7 +35,7 @@ class AdviseOptions:
     """
 
     until: float | None = None
-    goal: str = "error"
+    goal: str | None = None
     quantizer: str | None = None
     messages: str | None = None
     corrected: bool = False
@@ -46,7 +47,7 @@ class AdviseKeywords(TypedDict, total=False):
     """The fields of `AdviseOptions`, for type checkers. A test checks that the two agree."""
 
     until: float | None
-    goal: str
+    goal: str | None
     quantizer: str | None
     messages: str | None
     corrected: bool
@@ -140,8 +141,9 @@ def advise(problem: Problem, network: Network, **options: Unpack[AdviseKeywords]
     asked = AdviseOptions(**options)
     free = free_compression(problem, network, asked.messages) if problem.convexity > 0 else None
     kept = Constraints(asked.quantizer, asked.messages, asked.corrected, asked.option, asked.batch_size)
-    until, found = estimate_fewest_bits(problem, network, asked.goal, asked.until, kept)
-    return Advice(problem, network, free, until, asked.goal, found)
+    goal = asked.goal or default_goal(problem)
+    until, found = estimate_fewest_bits(problem, network, goal, asked.until, kept)
+    return Advice(problem, network, free, until, goal, found)
 
 
 def advise_settings(settings: Settings) -> dict[str, Any]:
@@ -152,7 +154,7 @@ def advise_settings(settings: Settings) -> dict[str, Any]:
         problem,
         network,
         until=settings.until,
-        goal=settings.goal,
+        goal=resolved.goal,
         quantizer=settings.quantizer,
         messages=settings.messages,
         corrected=settings.corrected,

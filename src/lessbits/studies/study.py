@@ -21,8 +21,9 @@ from lessbits.report.runs import main_row
 from lessbits.report.seeds import group_runs
 from lessbits.report.verdict import goal_of
 from lessbits.studies.advice import Advice, AdviseKeywords, advise
-from lessbits.studies.compare import CompareKeywords, CompareOptions, run_comparison
+from lessbits.studies.compare import run_comparison
 from lessbits.studies.comparison import Comparison
+from lessbits.studies.options import CompareKeywords, CompareOptions
 from lessbits.tuning import Tuning, tune
 from lessbits.tuning.grid import GridSpec
 from lessbits.tuning.options import TuneKeywords

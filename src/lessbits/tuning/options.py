@@ -18,7 +18,7 @@ class TuneOptions:
         aim: "iterations" or "bits" (encoded, with headers) minimizes what a run needs to reach `until`; "value"
             minimizes the goal when the budget is spent. By default "iterations" with a target, else "value".
         until: The target: a run ends as soon as the goal is at most this.
-        goal: What `until` is compared with: "error", "suboptimality" or "consensus".
+        goal: What `until` is compared with, as in `RunOptions`; by default the error or, without x*, the gradient.
         iterations: Largest number of iterations of a run; by default 10 000, or what the epochs or bits need.
         epochs: Budget of a run, in passes over the data.
         bits: Budget of a run, in nominal bits per link.
@@ -35,7 +35,7 @@ class TuneOptions:
 
     aim: str | None = None
     until: float | None = None
-    goal: str = "error"
+    goal: str | None = None
     iterations: int | None = None
     epochs: float | None = None
     bits: float | None = None
@@ -74,7 +74,7 @@ class TuneKeywords(TypedDict, total=False):
 
     aim: str | None
     until: float | None
-    goal: str
+    goal: str | None
     iterations: int | None
     epochs: float | None
     bits: float | None

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from lessbits._internal.hashing import fingerprint
 from lessbits._internal.keyword_options import takes_options
+from lessbits.engines.checks import default_goal
 from lessbits.engines.schedule import record_interval
 from lessbits.engines.simulate.sweep import Budget
 from lessbits.errors import InputError
@@ -63,7 +64,7 @@ def tune(
     iterations = asked.iterations
     if iterations is None:
         iterations = MOST_ITERATIONS if needed is None else 2 * needed
-    budget = Budget(iterations, asked.epochs, asked.bits, asked.until, asked.goal)
+    budget = Budget(iterations, asked.epochs, asked.bits, asked.until, asked.goal or default_goal(problem))
     if asked.record_every is None:
         every = record_interval(method, problem, min(iterations, needed or iterations))
         asked = replace(asked, record_every=every)

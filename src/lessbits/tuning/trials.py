@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from lessbits.engines.scoring import Target, score
+from lessbits.engines.scoring import MetricChoice, Target, score
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
 from lessbits.methods.registry import all_methods
@@ -19,7 +19,7 @@ REDUCTION = 1e-6  # of the goal if no target is given
 
 def default_target(problem: Problem, goal: str) -> tuple[float, float]:
     """Return the value of the goal at the start, and the default target, a millionth of it."""
-    start = float(score(problem.start(), problem, Target.of(problem))[goal])
+    start = float(score(problem.start(), problem, Target.of(problem, MetricChoice.of(problem, goal)))[goal])
     return start, REDUCTION * start
 
 
@@ -35,7 +35,7 @@ def estimate_fewest_bits(
     Args:
         problem: The losses of all nodes.
         network: The links between nodes, with their weights.
-        goal: What `until` is compared with: "error", "suboptimality" or "consensus".
+        goal: What `until` is compared with, as in `RunOptions`.
         until: The target; None for a millionth of the goal at the start.
         kept: What must not be changed.
     """

@@ -1,0 +1,107 @@
+"""Options of a comparison."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+from lessbits.engines.checks import Metric
+from lessbits.engines.options import RunOptions
+from lessbits.engines.recording.trace import LinkModel
+from lessbits.errors import InputError
+from lessbits.methods.registry import find_method
+
+METHODS = ("primal-dual", "tree", "lead", "choco")
+QUANTIZERS = ("exact", "dit-4", "dit-2")
+TARGET = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """Options of a comparison. `compare` takes them as keyword arguments.
+
+    Attributes:
+        methods: Names of methods.
+        quantizers: Names of quantizers. Methods that send vectors uncompressed run once, with "exact".
+        until: The target of every run.
+        goal: What `until` is compared with, as in `RunOptions`; by default the error or, without x*, the gradient.
+        metrics: Metrics of your own, as in `RunOptions`; each is a column of the table.
+        iterations: Largest number of iterations of a run.
+        record_every: Iterations between two records.
+        seeds: Seeds that every method and quantizer is run with.
+        stepsizes: How step sizes are chosen: "practical" or "theory".
+        tuned: Whether to tune the step sizes of each run for the fewest iterations.
+        option: The gradients, as in `make_method`; by default those of each method.
+        batch_size: Samples in a stochastic gradient, for options C and D.
+        messages: The kind of messages, for methods that have several.
+        corrected: Whether to use the corrected form, for methods that have one.
+        link_model: Latency and bandwidth of a link, for simulated time.
+        code: How levels are written as bytes: "entropy" or "fixed".
+        out: Folder for the trace of each run. A comparison that was interrupted resumes from it.
+        progress: Callback that takes the name of each run before it starts.
+    """
+
+    methods: Sequence[str] = METHODS
+    quantizers: Sequence[str] = QUANTIZERS
+    until: float = TARGET
+    goal: str | None = None
+    metrics: Mapping[str, Metric] | None = None
+    iterations: int = 10_000
+    record_every: int | None = None
+    seeds: Sequence[int] = (0,)
+    stepsizes: str = "practical"
+    tuned: bool = False
+    option: str | None = None
+    batch_size: int = 1
+    messages: str | None = None
+    corrected: bool = False
+    link_model: LinkModel | None = None
+    code: str = "entropy"
+    out: Path | None = None
+    progress: Callable[[str], None] | None = None
+
+    def check(self) -> None:
+        """Raise an `InputError` if the options are not valid."""
+        for name, given in (("methods", self.methods), ("quantizers", self.quantizers), ("seeds", self.seeds)):
+            if isinstance(given, str) or not len(given):
+                raise InputError(f"{name} is {given!r}, but it must be a list with at least one entry")
+        for method in self.methods:
+            find_method(method)
+        if self.until is None:
+            raise InputError("a comparison needs a target: give until")
+
+    def run_options(self, seed: int) -> RunOptions:
+        """Return the options of one run."""
+        return RunOptions(
+            iterations=self.iterations,
+            seed=seed,
+            until=self.until,
+            goal=self.goal,
+            metrics=self.metrics,
+            record_every=self.record_every,
+            link_model=self.link_model,
+            code=self.code,
+        )
+
+
+class CompareKeywords(TypedDict, total=False):
+    """The fields of `CompareOptions`, for type checkers. A test checks that the two agree."""
+
+    methods: Sequence[str]
+    quantizers: Sequence[str]
+    until: float
+    goal: str | None
+    metrics: Mapping[str, Metric] | None
+    iterations: int
+    record_every: int | None
+    seeds: Sequence[int]
+    stepsizes: str
+    tuned: bool
+    option: str | None
+    batch_size: int
+    messages: str | None
+    corrected: bool
+    link_model: LinkModel | None
+    code: str
+    out: Path | None
+    progress: Callable[[str], None] | None
