@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lessbits import InputError, Settings
+from lessbits.report.text import step_sizes_in_words
 
 
 def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
@@ -141,3 +142,21 @@ def test_every_setting_is_described_with_its_default():
         assert field.json_schema_extra["group"] in ("Problem", "Data", "Network", "Method", "Run", "Engine")
         if isinstance(field.default, str):
             assert field.description.endswith(f"default: {field.default}"), name
+
+
+def test_settings_check_what_they_are_updated_with():
+    settings = Settings(nodes=5)
+    assert settings.updated(nodes=6).nodes == 6
+    with pytest.raises(InputError, match="setting"):
+        settings.updated(bogus=1)
+    with pytest.raises(InputError, match="nodes is 'x'"):
+        settings.updated(nodes="x")
+
+
+def test_step_sizes_of_registered_methods_are_kept(tmp_path):
+    settings = Settings().with_step_sizes({"eta": 0.5, "rho": 0.1})
+    assert settings.given_step_sizes() == {"eta": 0.5, "rho": 0.1}
+    file = tmp_path / "settings.toml"
+    file.write_text(settings.to_toml(), encoding="utf-8")
+    assert Settings.read({}, file).given_step_sizes() == {"eta": 0.5, "rho": 0.1}
+    assert step_sizes_in_words(settings.model_dump()) == "η = 0.5, rho = 0.1"
