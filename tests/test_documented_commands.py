@@ -30,6 +30,7 @@ PYTHON = {
     "README.md": "tests/test_written_examples.py::test_the_readmes_python_example_runs",
     "docs/index.md": "tests/test_site.py::test_python_on_the_pages_runs",
     "docs/own-data.md": "tests/cli/test_own_data.py::test_the_pages_python_runs",
+    "docs/concepts.md": "tests/test_site.py::test_python_on_the_pages_runs",
     "docs/add-a-problem.md": "tests/test_site.py::test_python_on_the_pages_runs",
     "docs/scikit-learn.md": "tests/test_site.py::test_python_on_the_pages_runs",
     "docs/add-a-quantizer.md": "tests/quantizers/test_documentation.py::test_the_run_of_the_page_converges",

@@ -65,7 +65,7 @@ def test_constants_of_a_loss_without_x_star_are_estimated_where_runs_start(monke
     assert problem.sample_smoothness() == pytest.approx(1.0)
     hill = Custom.make(valley, DATA, DIM, solution=None)
     assert hill.convexity == 0.0
-    assert hill.smoothness >= 0
+    assert hill.smoothness >= 2 - 0.02  # of a slope that falls, too
     monkeypatch.setattr(Custom, "largest_dense", 2)  # as for a large model: no Hessian is formed
     large = Custom.make(squares, DATA, DIM, solution=None)
     assert (large.smoothness, large.convexity) == pytest.approx((1.0, 0.0))

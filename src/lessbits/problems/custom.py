@@ -171,7 +171,8 @@ class Custom(Declared):
                 return 0.0, largest_curvature(wide, x)
             else:  # node by node: all Hessians at once may not fit into memory
                 spectrum = jax.jit(lambda node: jnp.linalg.eigvalsh(wide.restrict(node).hessian(x[:1])))
-                values = np.maximum([spectrum(np.array([node])) for node in range(self.nodes)], 0)
+                values = np.array([spectrum(np.array([node])) for node in range(self.nodes)])
+                return max(0.0, float(values.min())), float(np.abs(values).max())
         return float(values.min()), float(values.max())
 
     @cached_property
