@@ -55,7 +55,7 @@ def test_examples_in_docstrings_run(name):
 # Ranks start them, `make_method` and `make_quantizer` make them, or a page shows how to write one's own.
 SHOWN_ELSEWHERE = {
     *("Node", "PartitionedProblem", "run_mpi", "Interrupted", "InputError", "WireError", "Tuning", "Start"),
-    "TuningInterrupted",
+    *("TuningInterrupted", "Comparison", "ComparisonInterrupted", "Advice", "Axis"),
     *("ProgressState", "PrimalDual", "RunOptions", "Lyapunov", "theory", "__version__"),
     *("Problem", "Quantizer", "Contraction", "Compressor", "Codec", "register_codec", "pytree", "static", "Step"),
     *("Method", "MethodRequest", "StepSize", "Message", "message_draws", "Gradients", "LocalNetwork", "share"),

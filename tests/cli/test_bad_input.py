@@ -210,7 +210,7 @@ LINES = [
     *FILES,
     *USAGE,
     ("theory --problem logistic --data good.libsvm --nodes 2 --regularization 0", "μ = 0"),
-    ("advise --problem logistic --data good.libsvm --nodes 2 --regularization 0", "μ = 0"),
+    ("theory --problem logistic --data good.libsvm --nodes 2 --regularization 0", "μ = 0"),
     ("theory --messages brodcast", "did you mean 'broadcast'?"),
     ("theory --quantizer top-3", "unbiased"),
     ("advise --network rign", "did you mean 'ring'?"),

@@ -26,7 +26,7 @@ from lessbits import (
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import FORMAT
 from lessbits.report.formats import markdown_report
-from lessbits.report.runs import name_runs
+from lessbits.report.names import name_runs
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_runs_made_in_python_say_what_they_are(tmp_path):
     assert Trace.load(tmp_path / "run").settings == compiled.settings
     assert set(compiled.settings) <= {*Settings.model_fields}
     other = simulate(problem, network, primal_dual(problem, network, "dit-3", theta=0.1, eta=0.2), **options)
-    assert name_runs([compiled, other]) == ["lead option B, dit-3", "primal-dual option B, independent messages, dit-3"]
+    assert name_runs([compiled, other]) == ["lead with dit-3", "primal-dual with dit-3"]
     assert 0 < other.provenance["rate"] < 1
     assert "made in Python" in markdown_report([compiled, other])
 

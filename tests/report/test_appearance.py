@@ -56,7 +56,8 @@ def test_the_table_of_compare_fits_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     rows = [row("tree", "exact"), row("gradient-tracking-atc", "exact"), row("primal-dual", "rand-100", "diverged")]
     settings = {"problem": "consensus", "network": "star", "goal": "error", "until": 1e-3, "precision": 64}
-    comparison_report({"settings": settings, "runs": rows, "refused": {}}, "report.html")
+    told = {"goal": "error", "until": 1e-3, "verdict": "tree with exact reached error 0.001.", "refused": {}}
+    comparison_report({"settings": settings, "runs": rows, **told}, 64, "report.html")
     lines = capsys.readouterr().out.splitlines()
     assert max(len(line) for line in lines) <= 80
     assert [line.split()[:3] for line in lines if "rand-100" in line or "-atc" in line] == [

@@ -44,12 +44,25 @@ def load_runs(places: Sequence[Path], passed_over: Callable[[str], None] | None 
     return found
 
 
-def write_report(traces: Sequence[Trace], path: Path, kind: str | None = None, x_axis: str = "bits per link") -> None:
-    """Write a report to a file.
+def write_report(
+    traces: Sequence[Trace], path: str | Path, kind: str | None = None, x_axis: str = "bits per link"
+) -> None:
+    """Write a report of runs to a file.
 
-    `kind` is one of `FORMATS`; by default the extension of the file decides. `x_axis` is the title of the horizontal
-    axis that an HTML report shows first.
+    Args:
+        traces: The runs, as `simulate` and `Trace.load` return them.
+        path: The file to write.
+        kind: "html", "md", "png", "svg" or "pdf"; by default the extension of the file decides.
+        x_axis: The horizontal axis that an HTML report shows first: "bits per link", "iterations", "epochs", …
+
+    Example:
+        >>> import lessbits
+        >>> problem, network = lessbits.Consensus.random(nodes=8, dim=5), lessbits.make_network("ring", nodes=8)
+        >>> method = lessbits.make_method("lead", problem, network, "dit-4", stepsizes="practical")
+        >>> trace = lessbits.simulate(problem, network, method, iterations=500, until=1e-3)
+        >>> lessbits.write_report([trace], "report.html")  # doctest: +SKIP
     """
+    path = Path(path)
     kind = kind or path.suffix.lstrip(".") or "html"
     check_name("format", kind, FORMATS)
     if kind == "html":

@@ -17,9 +17,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
-from lessbits.errors import InputError, check_name, check_positive
+from lessbits.errors import InputError, check_positive
 from lessbits.methods.base import Method
-from lessbits.methods.registry import find_method
 from lessbits.networks import Network, make_network
 from lessbits.problems.base import Problem
 from lessbits.problems.least_squares import LeastSquares
@@ -157,7 +156,6 @@ class Decentralized(BaseEstimator):
         if not isinstance(self.step_sizes, Mapping | None):
             raise InputError(f"step_sizes is {self.step_sizes!r}, but it must be a dict, such as {{'eta': 0.1}}")
         for name, size in (self.step_sizes or {}).items():
-            check_name("step size", name, find_method(self.method).step_size_names)
             if not isinstance(size, Real):
                 raise InputError(f"the step size {name} is {size!r}, but it must be a number")
 
