@@ -40,7 +40,7 @@ def trace(folder):
 
 
 def model(folder):
-    DecentralizedRidge(n_nodes=2, tol=1.0, random_state=0).fit(*load_diabetes(return_X_y=True)).save(folder / "model")
+    DecentralizedRidge(n_nodes=2, tol=0.5, random_state=0).fit(*load_diabetes(return_X_y=True)).save(folder / "model")
     return folder / "model", lambda: DecentralizedRidge.load(folder / "model")
 
 
