@@ -176,8 +176,8 @@ class Decentralized(BaseEstimator):
         """Raise InputError for losses that cannot be minimised as asked."""
         if self.option == "A" and problem.convexity <= 0:
             raise InputError(
-                "option is 'A', which needs strongly convex losses, but with an intercept they are flat: take "
-                "option B, or fit_intercept=False"
+                "option is 'A', which needs strongly convex losses, but an intercept, or no penalty, makes them flat: "
+                "take option B, or fit_intercept=False and a penalty"
             )
         if not problem.smoothness > 0:
             raise InputError("all features are zero, and there is neither a penalty nor an intercept: nothing to fit")

@@ -109,11 +109,11 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         rows, targets = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, multi_output=True
         )
-        targets = np.asarray(targets, float)
+        targets = _one_or_several(targets)
 
         def read(given: Any, name: str) -> np.ndarray:
             """Return held-out targets."""
-            found = check_array(given, ensure_2d=False, dtype=np.float64, input_name=name)
+            found = _one_or_several(check_array(given, ensure_2d=False, dtype=np.float64, input_name=name))
             if found.shape[1:] != targets.shape[1:]:
                 raise InputError(f"{name} has shape {found.shape}, but y has {targets.shape}: give the same targets")
             return found
@@ -121,10 +121,11 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         weights = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         task = Task(LeastSquares, 1 if targets.ndim == 1 else targets.shape[1], self.alpha)
         found = self._fit(task, Rows.of(rows, targets), weights, groups, self._held_out(X_val, y_val, read))
-        intercepts = found[:, -1] if self.fit_intercept else np.zeros(len(found))
         single = targets.ndim == 1
         self.coef_ = found[0, : self.n_features_in_] if single else found[:, : self.n_features_in_]
-        self.intercept_ = float(intercepts[0]) if single or not self.fit_intercept else intercepts
+        self.intercept_ = 0.0
+        if self.fit_intercept:
+            self.intercept_ = float(found[0, -1]) if single else found[:, -1]
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -142,3 +143,9 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         check_is_fitted(self)
         rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return rows @ self.coef_.T + self.intercept_
+
+
+def _one_or_several(targets: Any) -> np.ndarray:
+    """Return targets as floats, [rows] if there is one, else [rows, targets]."""
+    given = np.asarray(targets, float)
+    return given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
