@@ -50,7 +50,10 @@ def load_model(kind: Any, path: str | PathLike[str]) -> Any:
             raise InputError(f"no model: it has the format {texts.get('format')!r} only")
         facts = json.loads(texts["model"])
         if facts["format"] != FORMAT:
-            raise InputError(f"no model of this version: its format is {facts['format']!r}, not {FORMAT!r}")
+            raise InputError(
+                f"no model of this version: its format is {facts['format']!r}, not {FORMAT!r}; fit it again, or load "
+                "it with the version of lessbits that wrote it"
+            )
         if facts["kind"] != kind.__name__:
             raise InputError(f"a {facts['kind']}, no {kind.__name__}: load it with {facts['kind']}.load")
         model = kind(**{name: _restored(value) for name, value in facts["parameters"].items()})
