@@ -25,8 +25,11 @@ from lessbits import (
     simulate,
     split_samples,
 )
+from lessbits._internal.team import SINGLE_PROCESS
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.transport import SingleProcess
+from lessbits.problems.base import Problem
+from lessbits.problems.multi_target import MultiTargetLeastSquares
 
 NODES, DIM, SAMPLES = 4, 5, 26
 
@@ -73,6 +76,16 @@ def softmax_with_penalties():
     )
 
 
+def with_targets(first):
+    """Three targets, of which the first is the problem's own."""
+    own = np.asarray(first.targets)[..., None]
+    others = np.random.default_rng(4).normal(size=(*own.shape[:2], 2))
+    targets = np.concatenate([own, others], axis=-1)
+    return MultiTargetLeastSquares.with_targets(
+        first, [part[:count] for part, count in zip(targets, np.asarray(first.counts), strict=True)]
+    )
+
+
 def custom():
     random = np.random.default_rng(2)
     data = {"a": random.normal(size=(NODES, 6, DIM)), "b": random.normal(size=(NODES, 6))}
@@ -92,6 +105,8 @@ PROBLEMS = {
     "ridge, penalties": lambda: with_penalties(ridge()),
     "logistic, penalties": lambda: with_penalties(logistic(how="uneven:3")),
     "softmax, penalties": softmax_with_penalties,
+    "targets": lambda: with_targets(ridge()),
+    "targets, penalties": lambda: with_targets(with_penalties(ridge())),
     "custom": custom,
 }
 
@@ -157,6 +172,17 @@ def test_the_solution_has_a_gradient_below_1e_12(problem):
     x = jnp.asarray(np.broadcast_to(problem.solution, (problem.nodes, problem.dim)))
     assert problem.solution.dtype == np.float64
     assert np.linalg.norm(np.asarray(problem.gradient(x)).mean(0)) <= 1e-12
+
+
+def test_constants_of_several_targets_are_those_of_one():
+    problem = with_targets(with_penalties(ridge()))
+    x = np.zeros(problem.dim)
+    whole = Problem.mean_curvature(problem, x, SINGLE_PROCESS)
+    assert problem.mean_curvature(x, SINGLE_PROCESS) == pytest.approx(whole)
+    point = some_points(problem)
+    gradients = gradient_of(problem, point).reshape(NODES, DIM, 3)
+    first = gradient_of(problem.first, point.reshape(NODES, DIM, 3)[..., 0])
+    np.testing.assert_allclose(gradients[..., 0], first, atol=1e-12)
 
 
 DUAL = [name for name in PROBLEMS if "penalties" not in name]

@@ -7,12 +7,14 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from lessbits.errors import InputError, check_positive
 from lessbits.problems.logistic import Logistic
 from lessbits.quantizers import Compressor
+from lessbits.sklearn.dealing import Rows, Task
 from lessbits.sklearn.fitting import Decentralized
+from lessbits.sklearn.weighting import weigh_classes
 
 
 class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
@@ -25,11 +27,13 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
     Step sizes that are not given are chosen as follows. The intercept is not penalised, so a node's logistic loss has
     μ = 0, and the theorems, which need μ > 0, do not apply (ridge has a small μ). "tree" needs no μ: its first step is
     1/L, and later steps use the curvature measured so far. Other methods use practical step sizes for L and, in place
-    of μ, the smallest curvature of the mean of all losses at the solution, which the simulator knows. A trial run tests
-    them first, and halves them while anything grows.
+    of μ, the smallest curvature of the mean of all losses at zero. A trial run tests them first, and halves them while
+    anything grows.
 
     Args:
         C: Inverse of the penalty, as in scikit-learn.
+        class_weight: Weights of the classes, as in scikit-learn: a dict such as {0: 1, 1: 5}, "balanced" for weights
+            that make all classes count the same, or None. They multiply `sample_weight`.
         n_nodes: The number of nodes to which rows are assigned at random, unless `fit` gets `groups`.
         network: The links between nodes, as in `lessbits.make_network`: a name such as "ring", "star" or "torus", a
             file, a networkx graph, a matrix or a `Network`.
@@ -44,9 +48,12 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
             rows are sparse or there is no intercept, means are left out. This changes neither the penalty nor the
             result, only the speed.
         fit_intercept: Whether the model has an intercept.
-        tol: Stop when the root mean square distance of the nodes' models from the pooled solution is at most this.
+        tol: Stop when the gradient is at most `tol` times that at the start, where all models are zero. The gradient is
+            √(‖∇f(x̄)‖² + L²·d), with x̄ the mean of the nodes' models and d their mean squared distance from it: it is
+            small only where the nodes agree on a model without slope. Nodes can compute it; the solution is not used.
         max_iter: The largest number of iterations (exchanges with neighbours).
         random_state: Seed of the assignment of rows, and of all random numbers of the run.
+        verbose: 1 shows a progress bar (lines, if standard error is not a terminal), 0 nothing.
 
     Attributes:
         coef_: The coefficients.
@@ -71,6 +78,7 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         self,
         C: float = 1.0,  # noqa: N803 (scikit-learn's name)
         *,
+        class_weight: Mapping[Any, float] | str | None = None,
         n_nodes: int = 10,
         network: Any = "ring",
         method: str = "tree",
@@ -81,11 +89,13 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         step_sizes: Mapping[str, float] | None = None,
         standardize: bool = True,
         fit_intercept: bool = True,
-        tol: float = 1e-7,
+        tol: float = 1e-9,
         max_iter: int = 10_000,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.C = C
+        self.class_weight = class_weight
         self.n_nodes = n_nodes
         self.network = network
         self.method = method
@@ -99,8 +109,18 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        X_val: Any = None,  # noqa: N803
+        y_val: Any = None,
+    ) -> Self:
         """Fit the model.
 
         Args:
@@ -108,6 +128,9 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
             y: The class of each row.
             sample_weight: Weight of each row; by default 1.
             groups: The site that holds each row. Each site is then a node. By default rows are split at random.
+            X_val: Held-out rows. Their loss and accuracy are columns of `trace_`: `test_loss` (the mean of the negative
+                log-likelihood, without the penalty) and `test_accuracy`. They change nothing else.
+            y_val: The class of each held-out row.
 
         Returns:
             The fitted estimator itself.
@@ -117,7 +140,8 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         check_classification_targets(labels)
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         count = len(self.classes_)
-        weights = _check_sample_weight(sample_weight, rows)
+        weights = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        weights = weigh_classes(self.class_weight, self.classes_, numbers, weights)
         has_weight = [weights[numbers == number].sum() > 0 for number in range(count)]
         if sum(has_weight) == 1:
             (name,) = self.classes_[has_weight]
@@ -125,11 +149,21 @@ class DecentralizedLogisticRegression(ClassifierMixin, Decentralized):
         if weights.any() and sum(has_weight) < count:
             (name, *_) = self.classes_[np.logical_not(has_weight)]
             raise InputError(f"the rows of class {name} have no weight, so it cannot be learnt: leave them out")
-        targets = 2.0 * numbers - 1 if count == 2 else numbers.astype(float)
-        found = self._fit(Logistic, rows, targets, 1 / self.C, count, sample_weight, groups)
+        held_out = self._held_out(X_val, y_val, self._targets)
+        training = Rows.of(rows, self._targets(labels, "y"))
+        found = self._fit(Task(Logistic, count, 1 / self.C), training, weights, groups, held_out)
         self.coef_ = found[:, : self.n_features_in_]
         self.intercept_ = found[:, -1] if self.fit_intercept else np.zeros(len(found))
         return self
+
+    def _targets(self, labels: Any, name: str) -> np.ndarray:
+        """Return the class numbers of labels or, for two classes, ±1."""
+        number = {label: position for position, label in enumerate(self.classes_.tolist())}
+        try:
+            numbers = np.array([float(number[label]) for label in column_or_1d(labels).tolist()])
+        except KeyError as error:
+            raise InputError(f"{name} has the class {error.args[0]!r}, which y has not: leave its rows out") from None
+        return 2 * numbers - 1 if len(number) == 2 else numbers
 
     def decision_function(self, X: Any) -> np.ndarray:  # noqa: N803
         """Return a·w + b of each row: [rows] for two classes, [rows, classes] for more.

@@ -1,7 +1,7 @@
 """The base of both estimators: rows are assigned to nodes, a run is simulated, and its results are stored."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
@@ -9,28 +9,25 @@ from typing import Any, Self
 
 import jax
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
-from lessbits.errors import InputError, check_positive
+from lessbits.errors import InputError
 from lessbits.methods.base import Method
 from lessbits.networks import Network, make_network
 from lessbits.problems.base import Problem
-from lessbits.problems.least_squares import LeastSquares
-from lessbits.problems.logistic import Logistic
 from lessbits.quantizers import Compressor
-from lessbits.sklearn.dealing import DealtRows, name_groups
+from lessbits.sklearn.dealing import DealtRows, Rows, Task, held_out_columns, name_groups
 from lessbits.sklearn.saving import load_model, save_model
 from lessbits.sklearn.scaling import Scaling
 from lessbits.tuning.stepsizes import make_method
 
-DENSE_FROM = 0.1  # sparse rows with at least this share of nonzero entries are made dense
 FLOAT_BITS = 32  # per mean or spread that nodes agree on
+ROUNDING = 1e-28  # of the mean squared gradient of the nodes: less is rounding
 
 
 class Decentralized(BaseEstimator):
@@ -49,6 +46,7 @@ class Decentralized(BaseEstimator):
     tol: float
     max_iter: int
     random_state: Any
+    verbose: int
 
     trace_: Trace
     n_nodes_: int
@@ -65,49 +63,41 @@ class Decentralized(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _fit(
-        self,
-        kind: type[LeastSquares] | type[Logistic],
-        rows: Any,
-        targets: np.ndarray,
-        penalty: float,
-        classes: int = 2,
-        sample_weight: Any = None,
-        groups: Any = None,
-    ) -> np.ndarray:
+    def _fit(self, task: Task, rows: Rows, weights: np.ndarray, groups: Any, held_out: Rows | None) -> np.ndarray:
         """Run the method, store its results, and return the mean model of the nodes, [outputs, features].
 
-        The last feature is the intercept, if there is one. `penalty` applies to the sum of all losses.
+        The last feature is the intercept, if there is one.
         """
-        weights = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
         if not weights.sum() > 0:
             raise InputError("all sample weights are zero: at least one must be positive")
         self._check()
         random = check_random_state(self.random_state)
-        parts = self._assign_rows(rows.shape[0], groups, random)
+        parts = self._assign_rows(len(weights), groups, random)
         seed = int(random.randint(2**31))
-        if sparse.issparse(rows) and rows.nnz >= DENSE_FROM * np.prod(rows.shape):
-            rows = rows.toarray()
-        dealt = DealtRows(rows, targets, weights, parts, penalty / weights.sum())
-        scaling = Scaling.none(rows)
+        dealt = DealtRows(rows, weights, parts)
+        scaling = Scaling.none(rows.features)
         if self.standardize:
-            scaling = Scaling.of(rows, weights, dealt.penalty, self.fit_intercept)
+            scaling = Scaling.of(rows.features, weights, dealt.penalty(task), self.fit_intercept)
         with jax.enable_x64(True):  # float32 has too few digits for the default tolerance
-            problem = dealt.problem(kind, classes, scaling, self.fit_intercept)
-            if self.option == "A" and problem.convexity <= 0:
-                raise InputError(
-                    "option is 'A', which needs strongly convex losses, but with an intercept they are flat: take "
-                    "option B, or fit_intercept=False"
-                )
-            network = make_network(self._ordered_network(), len(parts), seed=seed)
-            method = self._method(problem, network, seed)
-            until = (float(self.tol) / scaling.stretch) ** 2
-            trace = simulate(problem, network, method, iterations=int(self.max_iter), seed=seed, until=until)
+            problem = dealt.problem(task, scaling, self.fit_intercept).without_solution()
+            self._check_problem(problem)
+            network = make_network(self.network, len(parts), seed=seed, names=self._sites())
+            trace = simulate(
+                problem,
+                network,
+                self._method(problem, network, seed),
+                iterations=int(self.max_iter),
+                seed=seed,
+                goal="gradient",
+                until=goal_gradient(problem, self.tol),
+                metrics=held_out_columns(task, held_out, scaling, self.fit_intercept),
+                progress=bool(self.verbose),
+            )
         if trace.diverged:
             raise InputError(f"the fit failed: {trace.message}")
-        models = scaling.undo_all(trace.x, self.fit_intercept)
         if not trace.converged:
-            self._warn(trace, models, scaling.undo_all(problem.solution[None], self.fit_intercept))
+            self._warn(trace)
+        models = scaling.undo_all(trace.x, self.fit_intercept)
         # The models refer to the original features; the columns refer to the scaled ones.
         self.trace_ = replace(trace, x=models.transpose(0, 2, 1).reshape(len(models), -1))
         self.n_nodes_ = network.nodes
@@ -115,6 +105,23 @@ class Decentralized(BaseEstimator):
         scaling_bits = scaling.numbers * FLOAT_BITS * 2 * (network.nodes - 1)  # sent up a tree, and down again
         self.bits_ = scaling_bits + round(float(trace["wire_bits_per_link"][-1]) * network.links)
         return models.mean(axis=0)
+
+    def _held_out(self, rows: Any, targets: Any, read: Callable[[Any, str], np.ndarray]) -> Rows | None:
+        """Return the held-out rows, if `fit` got some; `read` makes numbers of their targets."""
+        if rows is None and targets is None:
+            return None
+        if rows is None or targets is None:
+            given, missing = ("y_val", "X_val") if rows is None else ("X_val", "y_val")
+            raise InputError(f"{given} was given without {missing}: give both, or neither")
+        features = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
+        numbers = read(targets, "y_val")
+        if len(numbers) != features.shape[0]:
+            raise InputError(f"X_val has {features.shape[0]} rows and y_val {len(numbers)}: give a target for each row")
+        return Rows.of(features, numbers)
+
+    def _sites(self) -> list[Any] | None:
+        """Return the names of the sites, if `fit` got any: a graph must have the same."""
+        return self.groups_.tolist() if hasattr(self, "groups_") else None
 
     def _method(self, problem: Problem, network: Network, seed: int) -> Method:
         """Make the method with the given step sizes, and practical ones for the rest."""
@@ -131,13 +138,13 @@ class Decentralized(BaseEstimator):
             **dict(self.step_sizes or {}),
         )
 
-    def _warn(self, trace: Trace, models: np.ndarray, exact: np.ndarray) -> None:
-        """Warn that the run has not converged, and how far the nodes' models are from the solution."""
-        distance = np.sqrt(((models - exact) ** 2).sum((1, 2)).mean())
+    def _warn(self, trace: Trace) -> None:
+        """Warn that the run has not converged, by what the nodes can know."""
+        gradient = np.sqrt(trace["gradient"][-1] / trace["gradient"][0])
         advice = "" if self.standardize else "; standardize=True, or features of one size, make it faster"
         warnings.warn(
-            f"not converged after {trace['iteration'][-1]} iterations (max_iter={self.max_iter}): the nodes' "
-            f"models are {distance:.2g} from the solution, not {self.tol:g}; give a larger max_iter or tol{advice}",
+            f"not converged after {trace['iteration'][-1]} iterations (max_iter={self.max_iter}): the gradient is "
+            f"{gradient:.2g} of that at the start, not {self.tol:g}; give a larger max_iter or tol{advice}",
             ConvergenceWarning,
             stacklevel=4,  # where `fit` was called
         )
@@ -149,26 +156,29 @@ class Decentralized(BaseEstimator):
             ("n_nodes", Integral, "a whole number"),
             ("max_iter", Integral, "a whole number"),
             ("batch_size", Integral, "a whole number"),
+            ("verbose", Integral, "0 or 1"),
         ):
             if not isinstance(getattr(self, name), kind):
                 raise InputError(f"{name} is {getattr(self, name)!r}, but it must be {words}")
-        check_positive("tol", self.tol)
+        if not 0 < self.tol < 1:
+            raise InputError(
+                f"tol is {self.tol:g}, but it must be above 0 and below 1: the share of the first gradient to stop at"
+            )
         if not isinstance(self.step_sizes, Mapping | None):
             raise InputError(f"step_sizes is {self.step_sizes!r}, but it must be a dict, such as {{'eta': 0.1}}")
         for name, size in (self.step_sizes or {}).items():
             if not isinstance(size, Real):
                 raise InputError(f"the step size {name} is {size!r}, but it must be a number")
 
-    def _ordered_network(self) -> Any:
-        """Return the network. If its nodes have the names of the sites, they get the order of the sites."""
-        if not (hasattr(self.network, "nodes") and hasattr(self.network, "edges") and hasattr(self, "groups_")):
-            return self.network
-        if isinstance(self.network, Network) or set(self.network.nodes) != set(self.groups_.tolist()):
-            return self.network
-        ordered = self.network.__class__()
-        ordered.add_nodes_from(self.groups_.tolist())
-        ordered.add_edges_from(self.network.edges(data=True))
-        return ordered
+    def _check_problem(self, problem: Problem) -> None:
+        """Raise InputError for losses that cannot be minimised as asked."""
+        if self.option == "A" and problem.convexity <= 0:
+            raise InputError(
+                "option is 'A', which needs strongly convex losses, but an intercept, or no penalty, makes them flat: "
+                "take option B, or fit_intercept=False and a penalty"
+            )
+        if not problem.smoothness > 0:
+            raise InputError("all features are zero, and there is neither a penalty nor an intercept: nothing to fit")
 
     def _assign_rows(self, count: int, groups: Any, random: np.random.RandomState) -> list[np.ndarray]:
         """Return the rows of each node: those of a site, or a random part."""
@@ -192,3 +202,16 @@ class Decentralized(BaseEstimator):
     def load(cls, path: str | PathLike[str]) -> Self:
         """Return the model that `save` wrote."""
         return load_model(cls, path)
+
+
+@jax.jit
+def _squared_gradients(problem: Problem) -> tuple[jax.Array, jax.Array]:
+    """Return ‖∇f‖² at the start, where all models are zero, and the mean of ‖∇f_i‖²."""
+    gradients = problem.gradient(problem.start())
+    return (gradients.mean(0) ** 2).sum(), (gradients**2).sum(1).mean()
+
+
+def goal_gradient(problem: Problem, tol: float) -> float:
+    """Return the squared gradient to stop at: a share of that at the start, or what is zero up to rounding."""
+    mean, of_nodes = map(float, _squared_gradients(problem))
+    return max(float(tol) ** 2 * mean, ROUNDING * of_nodes)

@@ -1,15 +1,17 @@
 """Ridge regression fitted by the nodes of a network."""
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from lessbits.errors import check_positive
+from lessbits.errors import InputError
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.quantizers import Compressor
+from lessbits.sklearn.dealing import Rows, Task
 from lessbits.sklearn.fitting import Decentralized
 
 
@@ -20,7 +22,7 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
     `DecentralizedLogisticRegression`.
 
     Args:
-        alpha: The penalty, above 0.
+        alpha: The penalty. With 0 this is least squares; if it has several solutions, the fit finds one of them.
         n_nodes: The number of nodes to which rows are assigned at random, unless `fit` gets `groups`.
         network: The links between nodes, as in `lessbits.make_network`.
         method: Name of the method, as in `lessbits.make_method`.
@@ -31,9 +33,10 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         step_sizes: Step sizes by name. Those that it does not name are chosen.
         standardize: Whether nodes scale the features first.
         fit_intercept: Whether the model has an intercept.
-        tol: Stop when the root mean square distance of the nodes' models from the pooled solution is at most this.
+        tol: Stop when the gradient is at most `tol` times that at the start, as in `DecentralizedLogisticRegression`.
         max_iter: The largest number of iterations.
         random_state: Seed of the assignment of rows, and of the run.
+        verbose: 1 shows a progress bar, 0 nothing.
 
     >>> from sklearn.datasets import load_diabetes
     >>> rows, targets = load_diabetes(return_X_y=True)
@@ -56,9 +59,10 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         step_sizes: Mapping[str, float] | None = None,
         standardize: bool = True,
         fit_intercept: bool = True,
-        tol: float = 1e-7,
+        tol: float = 1e-9,
         max_iter: int = 10_000,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.alpha = alpha
         self.n_nodes = n_nodes
@@ -74,34 +78,74 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        X_val: Any = None,  # noqa: N803
+        y_val: Any = None,
+    ) -> Self:
         """Fit the model.
 
         Args:
             X: Rows of features, dense or sparse.
-            y: The target of each row.
+            y: The target of each row, or several, [rows, targets].
             sample_weight: Weight of each row; by default 1.
             groups: The site that holds each row. Each site is then a node. By default rows are split at random.
+            X_val: Held-out rows. Their loss is a column of `trace_`, `test_loss`: the mean of half the squared
+                residual, summed over the targets, without the penalty. They change nothing else.
+            y_val: The target or targets of each held-out row.
 
         Returns:
             The fitted estimator itself.
         """
-        check_positive("alpha", self.alpha)
-        rows, targets = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        found = self._fit(
-            LeastSquares, rows, np.asarray(targets, float), self.alpha, sample_weight=sample_weight, groups=groups
+        if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:
+            raise InputError(f"alpha is {self.alpha!r}, but it must be a finite number from 0 on")
+        rows, targets = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, multi_output=True
         )
-        self.coef_ = found[0, : self.n_features_in_]
-        self.intercept_ = float(found[0, -1]) if self.fit_intercept else 0.0
+        targets = _one_or_several(targets)
+
+        def read(given: Any, name: str) -> np.ndarray:
+            """Return held-out targets."""
+            found = _one_or_several(check_array(given, ensure_2d=False, dtype=np.float64, input_name=name))
+            if found.shape[1:] != targets.shape[1:]:
+                raise InputError(f"{name} has shape {found.shape}, but y has {targets.shape}: give the same targets")
+            return found
+
+        weights = _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+        task = Task(LeastSquares, 1 if targets.ndim == 1 else targets.shape[1], self.alpha)
+        found = self._fit(task, Rows.of(rows, targets), weights, groups, self._held_out(X_val, y_val, read))
+        single = targets.ndim == 1
+        self.coef_ = found[0, : self.n_features_in_] if single else found[:, : self.n_features_in_]
+        self.intercept_ = 0.0
+        if self.fit_intercept:
+            self.intercept_ = float(found[0, -1]) if single else found[:, -1]
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """Declare that there may be several targets."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Return a·w + b of each row.
+        """Return a·w + b of each row: [rows], or [rows, targets].
 
         Args:
             X: Rows of features, dense or sparse.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return rows @ self.coef_ + self.intercept_
+        return rows @ self.coef_.T + self.intercept_
+
+
+def _one_or_several(targets: Any) -> np.ndarray:
+    """Return targets as floats, [rows] if there is one, else [rows, targets]."""
+    given = np.asarray(targets, float)
+    return given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given

@@ -1,6 +1,7 @@
 """Files of fitted models: the file of the run's trace, with the model added."""
 
 import json
+from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,15 @@ from lessbits.errors import InputError
 from lessbits.networks import Network, make_network
 from lessbits.quantizers import Compressor
 
-FORMAT = "lessbits-model-1"
+FORMAT = "lessbits-model-2"
 NUMBERS = ("n_nodes_", "n_iter_", "bits_", "n_features_in_")
 NAMES = ("classes_", "feature_names_in_", "groups_")  # these may be texts
 
 
 def save_model(model: Any, path: str | PathLike[str]) -> None:
     """Write the parameters, the coefficients and the run."""
-    parameters = {name: _stored(name, value) for name, value in model.get_params(deep=False).items()}
+    sites = getattr(model, "groups_", None)
+    parameters = {name: _stored(name, value, sites) for name, value in model.get_params(deep=False).items()}
     facts = {
         "format": FORMAT,
         "kind": type(model).__name__,
@@ -48,7 +50,10 @@ def load_model(kind: Any, path: str | PathLike[str]) -> Any:
             raise InputError(f"no model: it has the format {texts.get('format')!r} only")
         facts = json.loads(texts["model"])
         if facts["format"] != FORMAT:
-            raise InputError(f"no model of this version: its format is {facts['format']!r}, not {FORMAT!r}")
+            raise InputError(
+                f"no model of this version: its format is {facts['format']!r}, not {FORMAT!r}; fit it again, or load "
+                "it with the version of lessbits that wrote it"
+            )
         if facts["kind"] != kind.__name__:
             raise InputError(f"a {facts['kind']}, no {kind.__name__}: load it with {facts['kind']}.load")
         model = kind(**{name: _restored(value) for name, value in facts["parameters"].items()})
@@ -64,12 +69,14 @@ def load_model(kind: Any, path: str | PathLike[str]) -> Any:
     return read_arrays(path, "model", make)
 
 
-def _stored(name: str, value: Any) -> Any:
-    """Return a parameter as a value for JSON."""
+def _stored(name: str, value: Any, sites: np.ndarray | None) -> Any:
+    """Return a parameter as a value for JSON. The nodes of a graph get the order of the sites."""
     if isinstance(value, Compressor):
         return value.name
+    if name == "class_weight" and isinstance(value, Mapping):
+        value = {"weights": [[plain(label), weight] for label, weight in value.items()]}  # labels may be numbers
     if name == "network" and not isinstance(value, str | PathLike):
-        network = make_network(value)
+        network = make_network(value, names=None if sites is None else sites.tolist())
         once = network.owner < network.neighbor
         edges = np.stack([network.owner[once], network.neighbor[once]], axis=1)
         return {"nodes": network.nodes, "edges": edges.tolist(), "weights": network.weight[once].tolist()}
@@ -85,7 +92,9 @@ def _stored(name: str, value: Any) -> Any:
 
 
 def _restored(value: Any) -> Any:
-    """Return the original parameter; a network is rebuilt."""
+    """Return the original parameter; a network, and weights of classes, are rebuilt."""
     if isinstance(value, dict) and "edges" in value:
         return Network.from_edges(value["nodes"], value["edges"], value["weights"])
+    if isinstance(value, dict) and isinstance(value.get("weights"), list):
+        return dict(value["weights"])
     return value

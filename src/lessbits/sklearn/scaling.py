@@ -27,7 +27,8 @@ class Scaling(NamedTuple):
     def of(cls, rows: Any, weights: np.ndarray, penalty: float, centred: bool) -> Self:
         """Return the mean and the spread of all rows. Sparse rows, and rows without an intercept, are not shifted.
 
-        The penalty is added to the variance: otherwise features smaller than the penalty would become stiff.
+        The penalty is added to the variance: otherwise features smaller than the penalty would become stiff. Without a
+        penalty, a feature that is the same in all rows is not scaled.
         """
         share = weights / weights.sum()
         if sparse.issparse(rows):
@@ -36,7 +37,9 @@ class Scaling(NamedTuple):
             mean = share @ rows if centred else np.zeros(rows.shape[1])
             square = share @ (rows - mean) ** 2
         # Rounded as they are sent. The sum of all weights is sent as well.
+        constant = square + penalty <= (0 if penalty else rows.shape[0] * np.finfo(float).eps * np.abs(mean)) ** 2
         mean, spread = np.array([mean, np.sqrt(square + penalty)], np.float32).astype(float)
+        spread = np.where(constant | (spread == 0), 1.0, spread)
         return cls(mean, spread, (1 + centred) * rows.shape[1] + 1)
 
     def apply(self, rows: Any) -> Any:
@@ -52,8 +55,3 @@ class Scaling(NamedTuple):
         """Return the models of all nodes, [nodes, outputs, features], from iterates [nodes, features × outputs]."""
         features = len(self.spread) + intercept
         return np.stack([self.undo(row.reshape(features, -1).T, intercept) for row in x])
-
-    @property
-    def stretch(self) -> float:
-        """A bound, at least 1, on the ratio of the distance between two models to that between the scaled models."""
-        return float(np.sqrt(1 + (self.spread**-2).max() + ((self.mean / self.spread) ** 2).sum()))
