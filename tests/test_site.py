@@ -102,7 +102,10 @@ def test_every_page_is_in_the_menu() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if "```python" in page(name)])
-def test_python_on_the_pages_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_on_the_pages_runs(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for code in re.findall(r"```python\n(.*?)```", page(name), re.DOTALL):
         exec(compile(code, name, "exec"), {})
         assert re.search(r"reached (error|gradient)|^[0-9.]+$", capsys.readouterr().out)
