@@ -115,7 +115,7 @@ def test_sparse_rows_give_the_same_model():
         ({"class_weight": {0: -1}}, None, "class_weight has -1 for class 0"),
         ({"class_weight": {"setosa": 2}}, None, "names the class 'setosa', but y has 0, 1, 2"),
         ({"network": "rung"}, None, "did you mean 'ring'"),
-        ({"method": "primal-dual", "step_sizes": {"gamma": 1.0}}, None, "gamma was given"),
+        ({"method": "primal-dual", "step_sizes": {"gamma": 1.0}}, None, "unknown step size 'gamma'"),
         ({"method": "primal-dual", "step_sizes": {"theta": 1e9, "eta": 1e9}}, None, "the fit failed"),
     ],
 )

@@ -12,7 +12,7 @@ from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.engines.checks import GOALS
 from lessbits.errors import InputError, check_name
 from lessbits.methods.registry import find_method
-from lessbits.methods.request import step_size_origins
+from lessbits.methods.request import check_corrected, step_size_origins
 from lessbits.tuning import Tuning, tune
 from lessbits.tuning.estimates import Constraints
 from lessbits.tuning.fewest_bits import FewestBits
@@ -184,10 +184,8 @@ def fewest_settings(settings: Settings, request: TuneRequest) -> dict[str, Any]:
         request.out,
     )
     methods = (settings.method,) if "method" in given else None
-    if settings.corrected and methods and not find_method(settings.method).correctable:
-        raise InputError(
-            f"corrected was given, but it is a variant of primal-dual, and the method is {settings.method}"
-        )
+    if methods:
+        check_corrected(find_method(settings.method), settings.corrected)
     interrupted = False
     try:
         tried = search.search(methods, Constraints(settings.quantizer, settings.messages, settings.corrected))

@@ -90,6 +90,13 @@ class MethodRequest:
         return {"quantizer": self.quantizer, "gradients": self.gradients}
 
 
+def check_corrected(kind: "type[Method]", corrected: bool) -> None:
+    """Raise an `InputError` if the corrected form was asked of a method that has none."""
+    if corrected and not kind.correctable:
+        names = " and ".join(other.name for other in all_methods() if other.correctable)
+        raise InputError(f"corrected was given, but it is a variant of {names}, and the method is {kind.name}")
+
+
 class Choices(NamedTuple):
     """The choices of a method besides its step sizes, all resolved."""
 

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method
+from lessbits.methods.registry import find_method
 from lessbits.networks import Network, make_network
 from lessbits.problems.base import Problem
 from lessbits.quantizers import Compressor
@@ -167,6 +168,7 @@ class Decentralized(BaseEstimator):
         if not isinstance(self.step_sizes, Mapping | None):
             raise InputError(f"step_sizes is {self.step_sizes!r}, but it must be a dict, such as {{'eta': 0.1}}")
         for name, size in (self.step_sizes or {}).items():
+            check_name("step size", name, find_method(self.method).step_size_names)
             if not isinstance(size, Real):
                 raise InputError(f"the step size {name} is {size!r}, but it must be a number")
 

@@ -9,7 +9,7 @@ from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.methods.registry import find_method
-from lessbits.methods.request import MethodRequest, resolve_choices
+from lessbits.methods.request import MethodRequest, check_corrected, resolve_choices
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, make_quantizer
@@ -94,8 +94,7 @@ def primal_dual(
 
 def configure_method(kind: type[Method], request: MethodRequest, seed: int = 0) -> Method:
     """Return the method of a request whose choices are resolved. Practical step sizes are tested in a short run."""
-    if request.corrected and not kind.correctable:
-        raise InputError(f"corrected was given, but it is a variant of primal-dual, and the method is {kind.name}")
+    check_corrected(kind, request.corrected)
     for name in request.given:
         if name not in kind.step_size_names:
             names = ", ".join(kind.step_size_names)
