@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lessbits import Custom, LeastSquares
+from lessbits import Custom, InputError, LeastSquares
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.problems import base, solutions
@@ -59,3 +59,21 @@ def test_a_part_of_the_nodes_takes_its_constants_at_the_solution_of_the_whole():
 
     spread = FoundTogether(whole.restrict(np.array([0, 1])), SingleProcess())
     assert spread.smoothness == pytest.approx(float(12 * whole.solution[0] ** 2 + 2), rel=1e-9)
+
+
+def test_a_small_problem_is_solved_ahead_once_and_to_the_same_bits(solved):
+    problem, again = (LeastSquares.random(3, 2, samples=4) for _ in range(2))
+    solutions.solve_ahead(problem)
+    np.testing.assert_array_equal(problem.solution, again.solution)
+    assert solved == [problem, again]
+
+
+def test_what_goes_wrong_ahead_is_said_to_whoever_asks(monkeypatch):
+    def fail(self, team):
+        raise InputError("no solution was found")
+
+    monkeypatch.setattr(LeastSquares, "solve", fail)
+    problem = LeastSquares.random(3, 2)
+    solutions.solve_ahead(problem)
+    with pytest.raises(InputError, match="no solution was found"):
+        _ = problem.solution

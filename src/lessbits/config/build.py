@@ -25,6 +25,7 @@ from lessbits.methods.registry import find_method, method_names
 from lessbits.methods.request import MethodRequest, resolve_choices
 from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Problem
+from lessbits.problems.solutions import solve_ahead
 from lessbits.quantizers import make_quantizer
 from lessbits.tuning.stepsizes import configure_method
 
@@ -105,6 +106,8 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
     """
     problem, network, settings, metrics = build_all_parts(settings, transport)
     _check_method(problem, settings)
+    if transport is None and settings.stepsizes == "practical":
+        solve_ahead(problem)
     assert settings.option is not None  # resolved by `build_parts`
     assert settings.quantizer is not None
     request = MethodRequest(

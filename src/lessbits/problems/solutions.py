@@ -6,6 +6,8 @@ whose whole was solved by several processes, without writing into it.
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -23,11 +25,29 @@ SolutionChoice = np.ndarray | Literal["compute"] | None
 # By the object itself: problems are compared by identity, as `pytree` makes them.
 _solutions: WeakKeyDictionary[Problem, np.ndarray] = WeakKeyDictionary()
 _declined: WeakSet[Problem] = WeakSet()
+_ahead: WeakKeyDictionary[Problem, threading.Thread] = WeakKeyDictionary()
+SMALL = 1_000_000  # numbers in the data up to which a problem is solved ahead: nobody waits long for the thread
 
 
 def known_solution(problem: Problem) -> np.ndarray | None:
-    """Return x* of the problem if it was found or given before."""
+    """Return x* of the problem if it was found or given before, or is being found by `solve_ahead`."""
+    thread = _ahead.get(problem)
+    if thread is not None and thread is not threading.current_thread():
+        thread.join()
     return _solutions.get(problem)
+
+
+def solve_ahead(problem: Problem) -> None:
+    """Begin to solve a small problem in a thread, while the caller does something else, such as choosing step sizes."""
+    if problem.samples * problem.dim > SMALL or not problem.has_solution or known_solution(problem) is not None:
+        return
+
+    def solve() -> None:
+        with suppress(Exception):  # whoever asks for the solution solves again, and gets the error
+            _ = problem.solution
+
+    _ahead[problem] = threading.Thread(target=solve, name="solve ahead")
+    _ahead[problem].start()
 
 
 def remember_solution(problem: Problem, solution: np.ndarray) -> np.ndarray:
