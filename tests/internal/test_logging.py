@@ -3,10 +3,12 @@
 import logging
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from lessbits._internal.logging import StandardError, logger, show_messages
+from lessbits._internal import logging as library_logging
+from lessbits._internal.logging import StandardError, logger, say_if_slow, show_messages
 
 
 @pytest.fixture
@@ -32,3 +34,15 @@ def test_a_program_without_logging_sees_warnings_alone():
     code = "from lessbits._internal.logging import logger; logger.info('news'); logger.warning('the disk is full')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "the disk is full\n")
+
+
+def test_work_that_takes_long_says_what_it_is(shown, capsys, monkeypatch):
+    said = threading.Event()
+    monkeypatch.setattr(logger, "warning", lambda text: said.set() or print(text))
+    with say_if_slow("quick work"):
+        pass
+    assert not said.is_set()
+    monkeypatch.setattr(library_logging, "SLOW", 0.0)
+    with say_if_slow("compiling the run"):
+        assert said.wait(60)
+    assert capsys.readouterr().out == "compiling the run …\n"

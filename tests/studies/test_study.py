@@ -34,6 +34,7 @@ def test_a_study_keeps_its_runs_and_reports_them(study, tmp_path):
     assert "primal-dual" in page
     assert "Study(" in repr(study)
     assert "<table>" in study._repr_html_()
+    assert "lead" in trace._repr_html_()
 
 
 def test_compare_works_on_any_problem(study, problem, tmp_path):
@@ -54,6 +55,7 @@ def test_compare_works_on_any_problem(study, problem, tmp_path):
 def test_tune_and_advise_work_on_any_problem(study):
     found = study.tune("lead", "dit-4", {"gamma": [0.3, 0.6]}, until=1e-4, grow=False)
     assert found.best.reached
+    assert "gamma" in found._repr_html_()
     advice = study.advise(until=1e-4)
     assert study.run(advice.make(), until=1e-4).converged
     assert "<table>" in advice._repr_html_()

@@ -6,7 +6,10 @@ not be written, through Python's handler of last resort.
 
 import logging
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 logger = logging.getLogger("lessbits")
@@ -35,6 +38,18 @@ def show_messages() -> None:
     logger.setLevel(logging.INFO)
     if not any(isinstance(handler, StandardError) for handler in logger.handlers):
         logger.addHandler(StandardError())
+
+
+@contextmanager
+def say_if_slow(what: str) -> Iterator[None]:
+    """Say what is being done if it takes more than ten seconds, from a thread: for work that cannot say so itself."""
+    timer = threading.Timer(SLOW, logger.warning, (f"{what} …",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class SlowStep:

@@ -5,10 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from lessbits._internal.notebook import html_table
 from lessbits.engines.simulate.sweep import Budget, Outcome
 from lessbits.methods.base import Method
 
 SPREAD = ("iterations", "value", "bits_per_link", "wire_bits_per_link")  # columns whose range over seeds is shown
+
+MAX_SHOWN = 20  # rows that a notebook shows
 
 
 def spread(outcomes: list[Outcome] | tuple[Outcome, ...]) -> dict[str, float]:
@@ -81,6 +84,15 @@ class Tuning:
     def __repr__(self) -> str:
         """Show the number of candidates and the best one."""
         return f"Tuning(best of {len(self.candidates)}: {self.best.row()})"
+
+    def _repr_html_(self) -> str:
+        """Show the best candidates in a notebook."""
+        rows = [
+            {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in row.items()}
+            for row in self.rows()[:MAX_SHOWN]
+        ]
+        shown = f"the best {MAX_SHOWN} of " if len(self.candidates) > MAX_SHOWN else ""
+        return html_table(rows, f"{shown}{len(self.candidates)} candidates, by {self.aim}")
 
     @property
     def best(self) -> Candidate:

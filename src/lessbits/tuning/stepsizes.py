@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, cast
 
+from lessbits._internal.logging import say_if_slow
 from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method
 from lessbits.methods.choosing import ChosenWith, remember_cost
@@ -102,7 +103,8 @@ def configure_method(kind: type[Method], request: MethodRequest, seed: int = 0) 
     method = kind.configure(request)
     if not request.practical or kind.guarded or not kind.undecided(request):
         return method
-    return _halve_until_stable(kind, request, method, seed)
+    with say_if_slow(f"choosing step sizes of {kind.name} in trial runs"):
+        return _halve_until_stable(kind, request, method, seed)
 
 
 def _halve_until_stable(kind: type[Method], request: MethodRequest, method: Method, seed: int) -> Method:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lessbits._internal.arrays import read_arrays, write_arrays
-from lessbits._internal.figures import COLOURS, label_axis, style_axis
+from lessbits._internal.figures import COLOURS, TITLES, UNITS, label_axis, style_axis, title_of
+from lessbits._internal.notebook import html_facts
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import human
 from lessbits.errors import InputError, check_name
@@ -123,6 +124,16 @@ class Trace:
             f"{human(last['wire_bits_per_link'])} sent per link, {human(last['bits_per_link'])} nominal: "
             f"{self.message})"
         )
+
+    def _repr_html_(self) -> str:
+        """Show the last record in a notebook."""
+        last = self.summary()
+        measured = [name for name in self.columns if name in TITLES and name not in UNITS and name != "iteration"]
+        facts: dict[str, object] = {"method": self.settings.get("method", "unknown")}
+        facts |= {"quantizer": self.settings.get("quantizer", "unknown"), "iterations": f"{last['iterations']:,}"}
+        facts |= {title_of(name): f"{last[name]:.4g}" for name in measured}
+        facts |= {"bits per link": human(last["wire_bits_per_link"]), "nominal": human(last["bits_per_link"])}
+        return html_facts(facts, self.message)
 
     def summary(self) -> dict[str, Any]:
         """Return the last record and how the run ended, as values that JSON can represent."""

@@ -12,6 +12,7 @@ from jax import lax
 
 from lessbits._internal.axes import Axis
 from lessbits._internal.keyword_options import takes_options
+from lessbits._internal.logging import say_if_slow
 from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
@@ -136,8 +137,9 @@ def simulate(
     state, iteration = chunks.resume(state, problem, network, method)
     stop = program.stop.on_host().ends({name: recorder.last(name) for name in first}, iteration)
     chunk = shard_rows(_first_chunk(state, iteration, stop, first, codecs), devices)
-    for variant in program.variants(iteration):
-        chunk = jax.block_until_ready(_run_chunk(variant, chunk, put(0, np.int32)))  # only compiles
+    with say_if_slow("compiling the run"):
+        for variant in program.variants(iteration):
+            chunk = jax.block_until_ready(_run_chunk(variant, chunk, put(0, np.int32)))  # only compiles
     compile_seconds = time.perf_counter() - clock
     chunk, interrupted = _run(program, chunk, chunks, run_options)
     if interrupted:
