@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from engines.threads import run_on
+from tiers import slow_but
 
 from lessbits import (
     Checkpoints,
@@ -97,8 +98,9 @@ def test_with_x_star_loss_and_gradient_are_columns_only_as_goals():
         assert f"with {goal}" in trace.message
 
 
-@pytest.mark.parametrize("theta", [50.0, 0.2])
-@pytest.mark.parametrize("smoothness", [1.0, None])
+@pytest.mark.parametrize(
+    ("smoothness", "theta"), slow_but([(1.0, 50.0), (None, 50.0)], [(1.0, 50.0), (1.0, 0.2), (None, 50.0), (None, 0.2)])
+)
 def test_divergence_is_told_without_x_star(theta, smoothness):
     """By the gradient or, where L is not known, by loss and disagreement; the second run has too large an η."""
     targets = np.arange(NODES)[:, None] + np.zeros(DIM)

@@ -52,6 +52,7 @@ def check_files(made):
     assert all(line in summary for line in made.agrees + made.differs)
 
 
+@pytest.mark.slow
 def test_files_are_written_whatever_runs_come_to(monkeypatch, tmp_path):
     for module in MODULES:
         monkeypatch.setattr(module, "simulate", made_up_run)

@@ -131,6 +131,7 @@ def flat(text):
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_advise_speaks_plain_words(monkeypatch, capsys):
     out = flat(run_command(monkeypatch, capsys, "advise", "--network", "star", "--nodes", 100).out)
     assert "star, 100 nodes" in out

@@ -152,6 +152,7 @@ def test_advice_ends_with_a_command_that_sends_about_what_it_says(monkeypatch, c
     assert out.rstrip().endswith(fewest["command"])
 
 
+@pytest.mark.slow
 def test_advice_without_a_target_takes_a_millionth_of_the_start():
     fewest = advise_settings(Settings(network="star", nodes=8, dim=30))["fewest"]
     assert math.isfinite(fewest["bits"])
