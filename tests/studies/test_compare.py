@@ -121,3 +121,10 @@ def test_mistakes_get_a_line(compare: Any, words: tuple[str, ...], said: str) ->
     assert found.status == 2
     assert said in found.err
     assert found.err.count("\n") == 1
+
+
+def test_the_verdict_joins_all_seeds(compare: Any) -> None:
+    told = ("--methods", "primal-dual", "--quantizers", "dit-4", "--seeds", "2", "--json", "-", "--quiet")
+    found = compare(*told).json
+    assert "mean of 2 seeds" in found["verdict"]
+    assert "next" not in found["verdict"]  # it has no rival

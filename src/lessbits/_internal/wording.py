@@ -32,6 +32,8 @@ def mean_and_spread(mean: float, spread: float | None, shape: str) -> str:
     """Return a mean with its spread, both in the same shape; the mean alone if there is no spread.
 
     >>> mean_and_spread(1234.5, None, "{:,.0f}"), mean_and_spread(12.3, 0.456, "{:.2g}")
-    ('1,234', '12 ± 0.46')
+    ('1,234', '12 ± 0.5')
     """
-    return shape.format(mean) if spread is None else f"{shape.format(mean)} ± {shape.format(spread)}"
+    if spread is None:
+        return shape.format(mean)
+    return f"{shape.format(mean)} ± {spread:,.0f}" if shape.endswith("0f}") else f"{shape.format(mean)} ± {spread:.1g}"

@@ -71,12 +71,14 @@ def group_runs(traces: Sequence[Trace]) -> list[RunGroup]:
         places.setdefault(_setting_key(trace, number), []).append(number)
     groups: list[list[int]] = []
     for members in places.values():
-        if _seeds_differ(traces, members):
+        if _seeds_differ(traces, members) and _one_problem_or_one_each(traces, members):
             groups.append(members)
             continue
         alike: dict[str, list[int]] = {}
         for number in members:
-            alike.setdefault(step_sizes_in_words(traces[number].settings), []).append(number)
+            settings = traces[number].settings
+            seeds = [settings.get(name) for name in DERIVED_SEEDS]
+            alike.setdefault(f"{step_sizes_in_words(settings)} {seeds}", []).append(number)
         for some in alike.values():
             groups += [some] if _seeds_differ(traces, some) else [[number] for number in some]
     groups.sort(key=lambda members: members[0])
@@ -90,15 +92,22 @@ def _seeds_differ(traces: Sequence[Trace], members: list[int]) -> bool:
     return len({traces[number].settings.get("seed") for number in members}) == len(members)
 
 
+def _one_problem_or_one_each(traces: Sequence[Trace], members: list[int]) -> bool:
+    """Return whether the runs share problem and network, or each has those of its own seed."""
+    settings = [traces[number].settings for number in members]
+    return all(
+        len({each.get(name) for each in settings}) == 1 or all(each.get(name) == each["seed"] for each in settings)
+        for name in DERIVED_SEEDS
+    )
+
+
 def _setting_key(trace: Trace, number: int) -> str:
     """Return what runs of one group have in common; a run without settings is alone."""
     settings = dict(trace.settings)
     if "method" not in settings or "seed" not in settings:
         return f"run {number}"
-    for name in DERIVED_SEEDS:
-        if settings.get(name) == settings["seed"]:
-            settings[name] = None
-    kept = {name: value for name, value in settings.items() if name != "seed" and name not in LETTERS}
+    left_out = {"seed", *DERIVED_SEEDS, *LETTERS}
+    kept = {name: value for name, value in settings.items() if name not in left_out}
     return json.dumps(kept, sort_keys=True, default=str)
 
 
@@ -154,5 +163,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 def thin_curves(trace: Trace, most: int) -> dict[str, list[Any]]:
     """Return the columns with at most `most` evenly spaced records, the first and the last included."""
     count = len(trace)
-    kept = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+    # Denser at the beginning, which a logarithmic axis stretches.
+    even, early = np.linspace(0, count - 1, min(count, most)), np.geomspace(1, max(count - 1, 1), most // 4)
+    kept = np.unique(np.minimum(np.concatenate([even, early]).round().astype(int), count - 1))
     return {name: plain(np.asarray(column)[kept]) for name, column in trace.columns.items()}

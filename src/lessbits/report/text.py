@@ -112,7 +112,12 @@ def _scores(last: dict[str, Any]) -> dict[str, str]:
         "loss": "f at the average of the x_i",
         "gradient": "‖∇f‖² there, and L² times the consensus distance, {consensus:.1e}",
     }
-    return {name: f"{last[name]:.3e}   ({text.format(**last)})" for name, text in meanings.items() if name in last}
+    found = {name: f"{last[name]:.3e}   ({text.format(**last)})" for name, text in meanings.items() if name in last}
+    if "test_loss" in last:
+        found["held out"] = f"loss {last['test_loss']:.4g}"
+    if "test_accuracy" in last:
+        found["held out"] += f", accuracy {last['test_accuracy']:.1%}"
+    return found
 
 
 def seeds_report(seeds: Mapping[str, Any]) -> None:

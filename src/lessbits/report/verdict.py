@@ -23,7 +23,8 @@ def ranked(groups: Sequence[RunGroup]) -> list[RunGroup]:
 
 def target_of(groups: Sequence[RunGroup]) -> float | None:
     """Return the target that all runs share; None if they differ, or have none."""
-    until = common([trace for group in groups for trace in group.traces], "until")
+    traces = [trace for group in groups for trace in group.traces]
+    until = common(traces, "until") if common(traces, "goal") else None
     return float(until) if isinstance(until, float | int) else None
 
 
@@ -35,6 +36,8 @@ def goal_of(groups: Sequence[RunGroup]) -> str:
 def verdict(groups: Sequence[RunGroup]) -> str:
     """Return the result in one sentence: the run with the fewest bits, by how much, and how many did not get there."""
     until, goal = target_of(groups), goal_of(groups)
+    if len({str(trace.settings.get("goal")) for group in groups for trace in group.traces}) > 1:
+        return f"{len(groups)} runs with different goals, which no single number ranks."
     if until is None:
         return _smallest(groups, goal)
     order = ranked(groups)
@@ -65,6 +68,8 @@ def _advantage(best: RunGroup, second: RunGroup) -> str:
 def _smallest(groups: Sequence[RunGroup], goal: str) -> str:
     """Return the sentence for runs without a common target."""
     ended = [group for group in groups if group.ended != "diverged" and math.isfinite(group.mean(goal))]
+    if not ended and any(group.ended != "diverged" for group in groups):
+        return f"{len(groups)} runs that were not scored."
     if not ended:
         return "The run diverged." if len(groups) == 1 else f"All {len(groups)} runs diverged."
     best = min(ended, key=lambda group: group.mean(goal))

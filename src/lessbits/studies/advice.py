@@ -15,6 +15,7 @@ from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
 from lessbits.networks import Network
 from lessbits.problems import Problem
+from lessbits.problems.origin import check_sites
 from lessbits.studies.compression import free_compression
 from lessbits.tuning.estimates import Constraints, Estimate
 from lessbits.tuning.trials import estimate_fewest_bits
@@ -139,6 +140,7 @@ def advise(problem: Problem, network: Network, **options: Unpack[AdviseKeywords]
         True
     """
     asked = AdviseOptions(**options)
+    check_sites(problem, network)
     free = free_compression(problem, network, asked.messages) if problem.convexity > 0 else None
     kept = Constraints(asked.quantizer, asked.messages, asked.corrected, asked.option, asked.batch_size)
     goal = asked.goal or default_goal(problem)

@@ -11,6 +11,7 @@ from lessbits._internal.keyword_options import takes_options
 from lessbits.config.build import build_all_parts, link_model_of
 from lessbits.config.settings import Settings
 from lessbits.engines.checks import default_goal
+from lessbits.engines.recording.provenance import provenance
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
@@ -139,7 +140,8 @@ class _Runs:
             return found
         chosen = self._method(method, quantizer, seed)
         trace = simulate(self.problem, self.network, chosen, **self.options.run_options(seed).keywords())
-        trace = trace.with_settings({**self.settings, **trace.settings}, {**trace.provenance, IDENTITY: identity})
+        made = provenance(self.problem, self.network, chosen) if self.settings else trace.provenance
+        trace = trace.with_settings({**self.settings, **trace.settings}, {**made, IDENTITY: identity})
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             trace.save(file)

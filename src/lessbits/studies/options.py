@@ -63,7 +63,7 @@ class CompareOptions:
     def check(self) -> None:
         """Raise an `InputError` if the options are not valid."""
         for name, given in (("methods", self.methods), ("quantizers", self.quantizers), ("seeds", self.seeds)):
-            if isinstance(given, str) or not len(given):
+            if isinstance(given, str) or not isinstance(given, Sequence | range) or not len(given):
                 raise InputError(f"{name} is {given!r}, but it must be a list with at least one entry")
         for method in self.methods:
             find_method(method)

@@ -15,6 +15,7 @@ from lessbits.errors import InputError
 from lessbits.methods.base import Method
 from lessbits.networks import Network, make_network
 from lessbits.problems import Problem
+from lessbits.problems.origin import check_sites, origin_of
 from lessbits.quantizers import Compressor
 from lessbits.report.formats import write_report
 from lessbits.report.runs import main_row
@@ -63,7 +64,8 @@ class Study:
         if not isinstance(problem, Problem):
             raise InputError(f"the problem is {problem!r}, but it must be a Problem, such as lessbits.Logistic")
         self.problem = problem
-        self.network: Network = make_network(network, problem.nodes)
+        self.network: Network = make_network(network, problem.nodes, names=origin_of(problem).sites or None)
+        check_sites(problem, self.network)
         self.settings = settings
         self.runs: list[Trace] = []
 

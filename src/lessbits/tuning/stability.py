@@ -53,6 +53,7 @@ def _scored_from_the_origin(problem: Problem) -> Problem:
     """
     origin, same = np.zeros(problem.dim), copy.copy(problem)
     if isinstance(same, PartitionedProblem):
+        same.here = copy.copy(problem.here)  # type: ignore[attr-defined]  # x* is not declined for the copy
         same.__dict__["solution"] = origin
     else:
         remember_solution(same, origin)

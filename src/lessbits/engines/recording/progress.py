@@ -60,7 +60,8 @@ class ProgressState(NamedTuple):
         >>> state.in_short(60), state.in_short(32)
         ('error 2.0e-03, 41 kbit per link, -1.2 %/iteration, 0:03 left', 'error 2.0e-03, 0:03 left')
         """
-        error = f"error {self.error:.1e}"
+        error = "" if self.goal is None else f"{self.goal} {self.value:.1e}"
+        error = error if math.isnan(self.error) else f"error {self.error:.1e}"
         bits = f"{human(self.wire_bits_per_link)} per link"
         rate = "" if self.rate is None else f"-{100 * self.rate:.2g} %/iteration"
         left = "" if self.seconds_left is None else f"{_clock(self.seconds_left)} left"
