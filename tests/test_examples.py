@@ -23,6 +23,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
+@pytest.mark.slow
 def test_sensors(printed) -> None:
     errors = [float(error) for error in re.findall(r"error +(\S+)", printed("sensors"))]
     assert len(errors) == 4
@@ -30,6 +31,7 @@ def test_sensors(printed) -> None:
     assert errors[0] > 1e-3 > 1e-6 > errors[1]
 
 
+@pytest.mark.slow
 def test_hospitals(printed) -> None:
     text = printed("hospitals")
     pooled, *ours = (float(share) for share in re.findall(r"accuracy (\S+)%", text))

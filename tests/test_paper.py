@@ -138,6 +138,7 @@ def test_option_c_stops_between_zero_and_its_noise_floor(logistic, quantizer, ba
     assert 1e-6 < np.mean(tails) <= theory.noise_floor(setting, method.eta)
 
 
+@pytest.mark.slow
 def test_option_c_with_the_corollarys_step_size_reaches_its_target(logistic):
     """Corollary C bounds the mean of the nodes, which is below the mean error."""
     network = make_network("complete", 6)
@@ -235,6 +236,7 @@ def test_option_a_converges_on_logistic_regression():
     assert trace.converged
 
 
+@pytest.mark.slow
 def test_option_a_converges_on_logistic_regression_from_data(w1a):
     """Newton's method for the dual gradients, on real data with more features than samples a node."""
     rows = np.r_[0:72, 400:448]

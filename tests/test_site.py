@@ -11,8 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 from test_structure import LAYERS
+from tiers import slow_but
 
 ROOT = Path(__file__).parents[1]
+RUN_QUICKLY = ("index.md", "concepts.md", "scikit-learn.md")
 PAGES = ("index.md", "choose.md", "concepts.md", "add-a-problem.md", "scikit-learn.md")
 
 
@@ -101,7 +103,7 @@ def test_every_page_is_in_the_menu() -> None:
     assert pages - listed <= {name for name in pages if name.startswith("reproduction/")}
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if "```python" in page(name)])
+@pytest.mark.parametrize("name", slow_but(RUN_QUICKLY, [name for name in PAGES if "```python" in page(name)]))
 def test_python_on_the_pages_runs(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_problem_without_x_star_is_scored_by_loss_and_gradient(no_solution):
     assert np.mean([slope @ slope for slope in slopes]) / 2 <= trace["gradient"][-1]
 
 
+@pytest.mark.slow
 def test_it_is_the_same_run_on_ranks_with_the_same_metrics():
     """The same iterates as with x*, too: scoring changes no number of a run."""
     options = {"record_every": 10, "metrics": {"spread": spread}, "goal": "spread"}

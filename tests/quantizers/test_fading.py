@@ -59,6 +59,7 @@ def test_messages_of_small_vectors_are_short_and_no_scale_travels():
     assert codec.mark() != other.mark()
 
 
+@pytest.mark.slow
 def test_a_schedule_that_runs_away_is_held_back_and_the_run_goes_on():
     """The factor is far below what the method can do: the grid is raised, and only bits are lost."""
     problem, network = Consensus.random(12, 20), make_network("ring", 12)

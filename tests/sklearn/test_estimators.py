@@ -81,6 +81,7 @@ def test_ridge_coefficients_are_scikit_learn_s(choice):
     np.testing.assert_allclose(model.predict(DIABETES[0]), exact.predict(DIABETES[0]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_sparse_rows_give_the_same_model():
     random = np.random.default_rng(0)
     rows = sparse.random(300, 40, density=0.05, random_state=0, format="csr")

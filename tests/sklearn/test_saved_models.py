@@ -67,6 +67,7 @@ def test_what_is_no_model_is_refused(tmp_path):
         DecentralizedRidge.load(tmp_path / "model")
 
 
+@pytest.mark.slow
 def test_several_targets_and_classes_that_are_numbers_are_saved(tmp_path):
     model = DecentralizedRidge(tol=0.5, random_state=0).fit(DIABETES[0], np.stack([DIABETES[1]] * 2, axis=1))
     model.save(tmp_path / "model")

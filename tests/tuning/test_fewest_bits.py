@@ -15,6 +15,7 @@ from lessbits.tuning.fewest_bits import FewestBits
 PROBLEM, RING = Consensus.random(20, 100), make_network("ring", 20)
 
 
+@pytest.mark.slow
 def test_expected_bits_are_near_those_of_runs():
     choices = [Choice("primal-dual", f"subtractive:{levels}", "broadcast", True) for levels in (5, 10, 40)]
     for each in estimate_bits(PROBLEM, RING, 1e8, choices):
