@@ -12,14 +12,8 @@ from pathlib import Path
 import jax
 
 from lessbits._internal.programs import keep_compiled
+from lessbits._internal.quick_programs import QUICK
 
-# What a CPU spends most of its compiling on, and what hardly shows in runs of a second.
-QUICK = {
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_parallel_codegen_split_count": 1,  # one thread has less work than several, and workers take all cores
-}
 _options = {}
 
 

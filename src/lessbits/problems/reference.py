@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,11 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.logging import SlowStep
+from lessbits._internal.quick_programs import quick_jit
 from lessbits._internal.summation import add_slices
 from lessbits._internal.team import SINGLE_PROCESS, Team
 from lessbits.errors import InputError
-from lessbits.problems.solutions import known_solution, remember_solution, same_choice
+from lessbits.problems.solutions import SMALL, known_solution, remember_solution, same_choice
 
 if TYPE_CHECKING:
     from lessbits.problems.base import Problem
@@ -52,12 +53,15 @@ class MeanLoss:
 
     def __init__(self, here: Problem, team: Team) -> None:
         self.here, self.team = here, team
+        self.counts = team.all_gather(np.asarray(here.counts))
+        # All processes decide by the whole problem, so that they get the same bits as one process.
+        self.programs = QUICK_PROGRAMS if self.counts.sum() * here.dim <= SMALL else FAST_PROGRAMS
         self.products = 0
         self.slow = SlowStep(f"finding the solution x* in {here.dim} dimensions; to do without it: solution=None")
 
     def loss(self, x: np.ndarray) -> float:
         """f(x)."""
-        return self.agreed(mean_rows(self.team.all_gather(np.asarray(_losses(self.here, x))[:, None]))[0])
+        return self.agreed(mean_rows(self.team.all_gather(np.asarray(self.programs.losses(self.here, x))[:, None]))[0])
 
     def agreed(self, number: float | np.floating | jax.Array) -> float:
         """Return the first process's number: processors may round differently, but all must go the same way."""
@@ -65,19 +69,21 @@ class MeanLoss:
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
         """∇f(x)."""
-        return np.asarray(mean_rows(self.team.all_gather(np.asarray(_gradients(self.here, x)))))
+        return np.asarray(mean_rows(self.team.all_gather(np.asarray(self.programs.gradients(self.here, x)))))
 
     def hessian(self, x: np.ndarray) -> np.ndarray:
         """∇²f(x), added up node by node: all Hessians at once may not fit."""
         empty = np.zeros((self.here.dim, self.here.dim))
-        total = self.team.chain(lambda sum_before: np.asarray(_add_hessians(self.here, x, sum_before)), empty)
-        return total / len(self.team.all_gather(np.asarray(self.here.counts)))
+        total = self.team.chain(
+            lambda sum_before: np.asarray(self.programs.add_hessians(self.here, x, sum_before)), empty
+        )
+        return total / len(self.counts)
 
     def product(self, x: np.ndarray, vector: np.ndarray) -> np.ndarray:
         """∇²f(x) times a vector. Raise an `InputError` if it shows that f is not convex, or was asked too often."""
         self.products += 1
         self.slow.say(f"{self.products} products of the Hessian and a vector")
-        product = np.asarray(mean_rows(self.team.all_gather(np.asarray(_products(self.here, x, vector)))))
+        product = np.asarray(mean_rows(self.team.all_gather(np.asarray(self.programs.products(self.here, x, vector)))))
         curvature, size = vector @ product, np.linalg.norm(vector) * np.linalg.norm(product)
         if self.agreed(curvature) == 0 or self.agreed(curvature) < -1e-6 * self.agreed(size):
             raise InputError(f"no solution was computed, as the mean loss is flat or not convex: {GIVE_SOLUTION}")
@@ -98,27 +104,38 @@ def _everywhere(problem: Problem, x: jax.Array) -> jax.Array:
     return jnp.broadcast_to(x, (problem.nodes, problem.dim))
 
 
-@jax.jit
 def _losses(problem: Problem, x: jax.Array) -> jax.Array:
     return problem.losses(_everywhere(problem, x))
 
 
-@jax.jit
 def _gradients(problem: Problem, x: jax.Array) -> jax.Array:
     return problem.gradient(_everywhere(problem, x))
 
 
-@jax.jit
 def _products(problem: Problem, x: jax.Array, vector: jax.Array) -> jax.Array:
     return jax.jvp(lambda point: problem.gradient(_everywhere(problem, point)), (x,), (vector,))[1]
 
 
-@jax.jit
 def _add_hessians(problem: Problem, x: jax.Array, total: jax.Array) -> jax.Array:
     def add(total: jax.Array, node: jax.Array) -> tuple[jax.Array, None]:
         return total + problem.restrict(node[None]).hessian(x[None])[0], None
 
     return lax.scan(add, total, jnp.arange(problem.nodes))[0]
+
+
+class _Programs(NamedTuple):
+    """The compiled functions of a problem, at a point that all nodes share."""
+
+    losses: Callable[..., jax.Array]
+    gradients: Callable[..., jax.Array]
+    products: Callable[..., jax.Array]
+    add_hessians: Callable[..., jax.Array]
+
+
+_FUNCTIONS: tuple[Callable[..., jax.Array], ...] = (_losses, _gradients, _products, _add_hessians)
+FAST_PROGRAMS = _Programs(*(jax.jit(function) for function in _FUNCTIONS))
+# For small problems, which take longer to compile than to run.
+QUICK_PROGRAMS = _Programs(*(quick_jit(function) for function in _FUNCTIONS))
 
 
 def minimise(problem: Problem, team: Team = SINGLE_PROCESS) -> np.ndarray:

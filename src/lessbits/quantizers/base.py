@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from lessbits._internal.pytrees import traced
+from lessbits._internal.quick_programs import quick_jit
 from lessbits._internal.randomness import Draws, Purpose, Step, draws, make_seed
 from lessbits._internal.summation import separate, squared_distances, squared_norms
 
@@ -84,7 +85,7 @@ class Quantizer(Compressor):
         return min(float(_tried(self, max(1, min(TRIED_ROWS, TRIED_NUMBERS // dim)), dim)), self.omega(dim))
 
 
-@partial(jax.jit, static_argnames=("rows", "dim"))
+@partial(quick_jit, static_argnames=("rows", "dim"))
 def _tried(quantizer: Quantizer, rows: int, dim: int) -> jax.Array:
     vectors = jax.random.normal(jax.random.key(0), (rows, dim))
     draw = draws(Step(make_seed(0), jnp.int32(0)), jnp.arange(rows), Purpose.MEMORY)

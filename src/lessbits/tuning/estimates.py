@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.quick_programs import quick_jit
 from lessbits._internal.randomness import Purpose, Step, draws, make_seed
 from lessbits.codecs import make_codec
 from lessbits.codecs.frames import header_bytes
@@ -86,7 +87,7 @@ def message_bits(spelling: str, dim: int, deviation: float = 1.0) -> float:
     return 8 * (header_bytes(codec) + float(_mean_bytes(quantizer, codec.length_model(), dim, deviation)))
 
 
-@partial(jax.jit, static_argnames="dim")
+@partial(quick_jit, static_argnames="dim")
 def _mean_bytes(quantizer: Compressor, length: Any, dim: int, deviation: float) -> jax.Array:
     vectors = deviation * jax.random.normal(jax.random.key(1), (ROWS, dim))
     draw = draws(Step(make_seed(0), jnp.int32(0)), jnp.arange(ROWS), Purpose.MEMORY)
