@@ -14,7 +14,8 @@ from functools import lru_cache
 
 logger = logging.getLogger("lessbits")
 
-SLOW = 10.0  # seconds after which work that shows nothing else says what it does
+SLOW = 3.0  # seconds after which work that shows nothing else says what it does
+AGAIN = 30.0  # seconds until it says so again
 
 
 @lru_cache(maxsize=100)
@@ -42,7 +43,7 @@ def show_messages() -> None:
 
 @contextmanager
 def say_if_slow(what: str) -> Iterator[None]:
-    """Say what is being done if it takes more than ten seconds, from a thread: for work that cannot say so itself."""
+    """Say what is being done if it takes more than three seconds, from a thread: for work that cannot say so itself."""
     timer = threading.Timer(SLOW, logger.warning, (f"{what} …",))
     timer.daemon = True
     timer.start()
@@ -53,7 +54,7 @@ def say_if_slow(what: str) -> Iterator[None]:
 
 
 class SlowStep:
-    """Says what is being done if it takes more than ten seconds, and then every thirty. It never stops the work."""
+    """Says what is being done if it takes more than three seconds, and then every thirty. It never stops the work."""
 
     def __init__(self, what: str) -> None:
         self.what, self.due = what, time.monotonic() + SLOW
@@ -61,5 +62,5 @@ class SlowStep:
     def say(self, state: str) -> None:
         """Log how far the work is, if a line is due."""
         if time.monotonic() >= self.due:
-            self.due = time.monotonic() + 3 * SLOW
+            self.due = time.monotonic() + AGAIN
             logger.warning(f"{self.what} ({state})")

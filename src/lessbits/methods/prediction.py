@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from lessbits._internal.answers import kept_answer
 from lessbits.methods.request import MethodRequest
 from lessbits.quantizers.base import Quantizer
-from lessbits.theory import Prediction, TheoryInputs, practical_step_sizes
+from lessbits.theory import Prediction, StepSizes, TheoryInputs, mean_square, practical_step_sizes, theorems
 from lessbits.theory.mean_square import NOISE_MARGIN
 
 
@@ -42,5 +43,11 @@ def predict_step_sizes(request: MethodRequest, refine: bool = True) -> Predictio
     typical = inputs._replace(omega=NOISE_MARGIN * request.quantizer.typical_omega(problem.dim))
     if option != "A":  # dual gradients need every node's loss to be strongly convex
         typical = typical._replace(convexity=problem.typical_convexity)
-    messages = request.messages or "independent"
-    return practical_step_sizes(option, typical, messages, request.corrected, request.given, refine)
+    question = (option, typical, request.messages or "independent", request.corrected, dict(request.given), refine)
+
+    def search() -> list[float]:
+        found = practical_step_sizes(*question)
+        return [float(number) for number in (*found.sizes, found.rate, found.spread)]
+
+    *sizes, rate, spread = kept_answer((mean_square.__file__, theorems.__file__), question, search)
+    return Prediction(StepSizes(*sizes), rate, spread)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -17,12 +18,14 @@ from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
 from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
+from lessbits.methods.request import MethodRequest
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.studies.comparison import Comparison, ComparisonInterrupted, make_row, rank
 from lessbits.studies.options import TARGET, CompareKeywords, CompareOptions
 from lessbits.tuning import tune
-from lessbits.tuning.stepsizes import make_method
+from lessbits.tuning.ahead import compile_ahead
+from lessbits.tuning.stepsizes import configure_method, make_request
 from lessbits.version import __version__
 
 IDENTITY = "comparison"  # in the provenance of a trace: what it was run for
@@ -81,6 +84,7 @@ def run_comparison(
     rows: list[tuple[dict[str, Any], list[Trace]]] = []
     refused: dict[str, str] = {}
     interrupted = False
+    runs.compile_ahead()
     try:
         for method, quantizer in pairs(options.methods, options.quantizers):
             name = f"{method} with {quantizer}"
@@ -147,22 +151,34 @@ class _Runs:
             trace.save(file)
         return trace
 
-    def _method(self, name: str, quantizer: str, seed: int) -> Method:
+    def compile_ahead(self) -> None:
+        """Begin to compile the programs of all runs that have no trace yet."""
+        asked = []
+        for method, quantizer in pairs(self.options.methods, self.options.quantizers):
+            if (file := self._file(method, quantizer, self.options.seeds[0])) is None or not file.exists():
+                with suppress(InputError):  # `run` raises it again
+                    asked.append(self._request(method, quantizer))
+        compile_ahead(asked)
+
+    def _request(self, name: str, quantizer: str) -> tuple[type[Method], MethodRequest]:
         kind, options = find_method(name), self.options
-        method = make_method(
+        return make_request(
             name,
             self.problem,
             self.network,
             quantizer,
             stepsizes=options.stepsizes,
             target=options.until if options.goal == "error" else None,
-            seed=seed,
             option=options.option,
             batch_size=options.batch_size,
             # What a method does not have is left out for it.
             messages=options.messages if kind.message_kinds else None,
             corrected=options.corrected and kind.correctable,
         )
+
+    def _method(self, name: str, quantizer: str, seed: int) -> Method:
+        options = self.options
+        method = configure_method(*self._request(name, quantizer), seed)
         if not options.tuned:
             return method
         found = tune(

@@ -41,12 +41,12 @@ def try_step_sizes(problem: Problem, network: Network, method: Method, seed: int
     # Stochastic options need a pass over the data to show whether they are stable.
     iterations = int(min(STABILITY_ITERATIONS / method.passes(problem), MOST_STABILITY_ITERATIONS))
     options = RunOptions(iterations=iterations, seed=seed, record_every=max(10, iterations // 100))
-    trace = run_where_held(_scored_from_the_origin(problem), network, method, options)
+    trace = run_where_held(scored_from_the_origin(problem), network, method, options)
     cost = ChosenWith(1, int(trace["iteration"][-1]), float(trace["wire_bits_per_link"][-1]))
     return Trial(not _unstable(trace["error"], trace["consensus"], trace.diverged), trace.x, cost)
 
 
-def _scored_from_the_origin(problem: Problem) -> Problem:
+def scored_from_the_origin(problem: Problem) -> Problem:
     """Return a copy of the problem whose runs are scored by their distance to the origin, not to the solution.
 
     It has the same program as the problem itself, so nothing is compiled twice.

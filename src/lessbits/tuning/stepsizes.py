@@ -14,6 +14,7 @@ from lessbits.methods.request import MethodRequest, check_corrected, resolve_cho
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, make_quantizer
+from lessbits.tuning.ahead import compile_ahead, wait_for_program
 from lessbits.tuning.stability import try_step_sizes
 
 MOST_TRIALS = 12
@@ -53,12 +54,27 @@ def make_method(
         >>> lessbits.make_method("choco", problem, network, "top-10", gamma=0.3).alpha
         1.0
     """
+    choices = {"stepsizes": stepsizes, "target": target, **choices}
+    return configure_method(*make_request(name, problem, network, quantizer, **choices), seed)
+
+
+def make_request(
+    name: str,
+    problem: Problem,
+    network: Network,
+    quantizer: str | Compressor | None,
+    *,
+    stepsizes: str,
+    target: float | None,
+    **choices: Any,
+) -> tuple[type[Method], MethodRequest]:
+    """Return the class of a method, and what `make_method` asks of it."""
     kind = find_method(name)
     check_name("stepsizes", stepsizes, STEP_SIZE_RULES)
     option, messages = choices.pop("option", None), choices.pop("messages", None)
     batch_size, corrected = choices.pop("batch_size", 1), choices.pop("corrected", False)
     resolved = resolve_choices(kind, option, messages, quantizer)
-    request = MethodRequest(
+    return kind, MethodRequest(
         problem,
         network,
         make_quantizer(resolved.quantizer, problem.dim),
@@ -69,7 +85,6 @@ def make_method(
         target=target,
         given={name: size for name, size in choices.items() if size is not None},
     )
-    return configure_method(kind, request, seed)
 
 
 def primal_dual(
@@ -100,10 +115,12 @@ def configure_method(kind: type[Method], request: MethodRequest, seed: int = 0) 
         if name not in kind.step_size_names:
             names = ", ".join(kind.step_size_names)
             raise InputError(f"{name} was given, but {kind.name} has no such step size: it has {names}")
-    method = kind.configure(request)
     if not request.practical or kind.guarded or not kind.undecided(request):
-        return method
-    with say_if_slow(f"choosing step sizes of {kind.name} in trial runs"):
+        return kind.configure(request)
+    with say_if_slow(f"choosing step sizes of {kind.name}, in trial runs"):
+        compile_ahead([(kind, request)])
+        method = kind.configure(request)
+        wait_for_program(request, method)
         return _halve_until_stable(kind, request, method, seed)
 
 
