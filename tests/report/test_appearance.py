@@ -39,7 +39,7 @@ def test_the_style_does_not_leak() -> None:
 
 
 def row(method: str, quantizer: str, ended: str = "reached") -> dict[str, Any]:
-    numbers = {"iterations": 10_000, "error": 1.234e-31, "wire_bits_per_link": 1.94e7}
+    numbers = {"iterations": 10_000, "error": 1.234e-31, "wire_bits_per_link": 1.94e7, "choosing_bits_per_link": 2.0e6}
     return {
         "method": method,
         "option": "B",

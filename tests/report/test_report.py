@@ -46,8 +46,8 @@ def test_runs_are_named_by_what_tells_them_apart(traces: list[Trace]) -> None:
     names = name_runs(traces)
     assert len(set(names)) == 4
     assert "exact" in names[0]
-    assert "network star" in names[0]
-    assert "network ring" in names[2]
+    assert "star of 8" in names[0]
+    assert "ring of 8" in names[2]
     assert "seed" not in names[0]
     assert name_runs(traces[:1]) == ["primal-dual with exact"]
     assert [name[-4:] for name in name_runs([traces[0], traces[0]])] == [" (1)", " (2)"]

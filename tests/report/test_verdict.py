@@ -44,6 +44,20 @@ def test_the_verdict_names_the_run_with_the_fewest_bits() -> None:
     assert verdict(without) == "lead with dit-4 ended at error 1e-12 with 1 kbit per link, the smallest of 2 runs."
 
 
+def test_runs_on_different_problems_are_not_ranked_and_have_short_names() -> None:
+    """Bits on one problem say nothing about another; names tell problem and network in words."""
+    common = {"nodes": 4, "network": "ring", "condition": 100.0, "normalize": False}
+    cheap = made([1, 1e-4], 100, problem="consensus", dim=2, **common)
+    other = {**common, "network": "star", "normalize": True}
+    dear = made([1, 1e-4], 9000, problem="logistic", data="w1a", dim=300, **other)
+    groups = group_runs([dear, cheap])
+    assert verdict(groups) == "2 runs on different problems or networks, which no single number ranks."
+    assert [group.name for group in ranked(groups)] == [
+        "lead with dit-4, Logistic regression on w1a, star of 4",
+        "lead with dit-4, Average consensus, 2 dimensions, ring of 4",
+    ]
+
+
 def test_no_curve_is_cut_without_a_word() -> None:
     """Linear curves beside methods that stall are shown whole; only last steps far below the target are cut."""
     stalls = [made([1, 0.5], 1e5, until=None, method=name) for name in ("qdgd", "choco", "dgd")]

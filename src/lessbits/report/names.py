@@ -20,6 +20,11 @@ METHOD_PARTS = {
     "corrected": "corrected",
 }
 NEVER_NAMED = {"method", "quantizer", "iterations", "record_every", *METHOD_PARTS, *LETTERS}
+# Settings that say what is solved, and where. If they differ, a name has problem and network in words instead.
+TASK_PARTS = {
+    *("problem", "data", "test", "target", "site", "drop", "normalize", "regularization", "split", "dim", "samples"),
+    *("condition", "features", "network", "nodes", "weights"),
+}
 
 
 def name_runs(traces: Sequence[Trace], seeds: Sequence[int] | None = None) -> list[str]:
@@ -57,16 +62,39 @@ def _method_name(trace: Trace, traces: Sequence[Trace]) -> list[str]:
 def _differences(trace: Trace, traces: Sequence[Trace], seeds: Sequence[int]) -> list[str]:
     """Return the settings in which the runs differ, except those of the method, the step sizes and the length."""
     hidden = {"seed", "problem_seed", "network_seed"} if max(seeds) > 1 else set()
+    tasks = [(_problem(other), _network(other)) for other in traces]
+    several_tasks = len(set(tasks)) > 1
     named = []
     for name, value in trace.settings.items():
-        if name in NEVER_NAMED | hidden or value is None:
+        if name in NEVER_NAMED | hidden | (TASK_PARTS if several_tasks else set()) or value is None:
             continue
         if len({str(other.settings.get(name)) for other in traces}) > 1:
             named.append(name)
     if "seed" in named:
         seed = trace.settings["seed"]
         named = [name for name in named if name == "seed" or not name.endswith("_seed") or trace.settings[name] != seed]
-    return [f"{name.replace('_', ' ')} {trace.settings[name]}" for name in named]
+    task = []
+    if several_tasks:
+        own, columns = (_problem(trace), _network(trace)), zip(*tasks, strict=True)
+        task = [words for words, column in zip(own, columns, strict=True) if words and len(set(column)) > 1]
+    return task + [f"{name.replace('_', ' ')} {trace.settings[name]}" for name in named]
+
+
+def task_in_words(trace: Trace) -> str:
+    """Return the problem and the network of a run; empty for a run without settings."""
+    return ", ".join(words for words in (_problem(trace), _network(trace)) if words)
+
+
+def _problem(trace: Trace) -> str:
+    if "problem" not in trace.settings:
+        return ""
+    size = f", {counted(trace.x.shape[1], 'dimension')}" if trace.x.ndim == 2 and not trace.settings.get("data") else ""
+    return problem_in_words(trace.settings) + size
+
+
+def _network(trace: Trace) -> str:
+    network = trace.settings.get("network")
+    return f"{network} of {trace.settings.get('nodes', len(trace.x))}" if network else ""
 
 
 def common(traces: Sequence[Trace], name: str) -> Any:

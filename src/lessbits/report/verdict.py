@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from lessbits._internal.wording import human
-from lessbits.report.names import common
+from lessbits.report.names import common, task_in_words
 from lessbits.report.seeds import RunGroup
 
 BITS = "wire_bits_per_link"
@@ -18,7 +18,12 @@ def ranked(groups: Sequence[RunGroup]) -> list[RunGroup]:
         value = group.mean(BITS if group.ended == "reached" else goal_of(groups))
         return order, math.inf if math.isnan(value) else value
 
-    return sorted(groups, key=rank) if target_of(groups) is not None else list(groups)
+    return sorted(groups, key=rank) if target_of(groups) is not None and one_task(groups) else list(groups)
+
+
+def one_task(groups: Sequence[RunGroup]) -> bool:
+    """Return whether all runs are on one problem and one network, so that their bits can be compared."""
+    return len({task_in_words(trace) for group in groups for trace in group.traces}) == 1
 
 
 def target_of(groups: Sequence[RunGroup]) -> float | None:
@@ -38,6 +43,8 @@ def verdict(groups: Sequence[RunGroup]) -> str:
     until, goal = target_of(groups), goal_of(groups)
     if len({str(trace.settings.get("goal")) for group in groups for trace in group.traces}) > 1:
         return f"{len(groups)} runs with different goals, which no single number ranks."
+    if not one_task(groups):
+        return f"{len(groups)} runs on different problems or networks, which no single number ranks."
     if until is None:
         return _smallest(groups, goal)
     order = ranked(groups)
