@@ -145,7 +145,7 @@ def test_a_bad_budget_gets_one_line(command, flags, message):
 def test_the_range_over_seeds_is_shown(command):
     flags = (*SMALL, "--until", 1e-6, "--search", "theta=1.4,1.6", "--no-grow", "--seeds", 3)
     result = command("tune", *flags)
-    assert "mean of 3 seeds (smallest to largest)" in result.out
+    assert "means of 3 seeds" in result.out
     found = command("tune", *flags, "--json", "-").json
     best = found["best"]
     assert best["iterations_min"] <= best["iterations"] <= best["iterations_max"]

@@ -173,8 +173,8 @@ def _frame_values(frame: Any, what: str) -> Any:
         example = f" (such as {value.iloc[0]!r})" if getattr(value, "ndim", 1) == 1 and len(value) else ""
         more = "" if len(wrong) == 1 else f", and so do {', '.join(map(repr, wrong[1:4]))}{', …' * (len(wrong) > 4)}"
         raise InputError(
-            f"{what} must be numbers, but column {wrong[0]!r} holds no numbers{example}{more}: leave it out, or make "
-            "it numbers, for example with pandas.get_dummies"
+            f"{what} must be numbers, but column {wrong[0]!r} holds no numbers{example}{more}: leave it out "
+            "(--drop, or drop=[…]), or make it numbers, for example with pandas.get_dummies"
         )
     if len(frame.columns) and all(type(dtype).__name__ == "SparseDtype" for dtype in frame.dtypes):
         return as_rows(sparse.csr_matrix(frame.sparse.to_coo()), what)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.arrays import first_line
+from lessbits._internal.logging import warn_once
 from lessbits._internal.pytrees import pytree, static
 from lessbits.engines.scoring import MetricChoice, Target, knows_smoothness
 from lessbits.errors import InputError, check_name
@@ -127,6 +128,10 @@ def check_goal(goal: str | None, until: float | None, first: Mapping[str, Any], 
         if not np.isfinite(float(first[name])):
             raise InputError(f"the {name} is {float(first[name])} at the start: look at the data, or start elsewhere")
     known = np.isfinite(float(first[goal]))
+    if until is not None and float(first[goal]) <= until:
+        warn_once(
+            f"the {goal} is {float(first[goal]):.3g} at the start already, and the target is {until:g}: ask for less"
+        )
     if goal in target.own and not known:
         raise InputError(f"the metric {goal!r} is {float(first[goal])} at the start, so it cannot be the goal")
     if goal in ("suboptimality", "loss") and not known:

@@ -89,6 +89,7 @@ class Method(ABC):
     message_kinds: ClassVar[tuple[str, ...]] = ()  # kinds of messages to choose from, the default first
     correctable: ClassVar[bool] = False  # whether it has a corrected form
     mixes: ClassVar[bool] = True  # whether it needs M to be a contraction
+    likely_quantizers: ClassVar[tuple[str, ...]] = ()  # those that may send the fewest bits; else as primal-dual
     guarded: ClassVar[bool] = False  # whether it detects steps that are too large, so that no trial run is needed
     predictable: ClassVar[bool] = False  # whether theory and the mean-square analysis cover it
     note: ClassVar[str] = ""  # what advice adds about it, to be read after the name

@@ -86,6 +86,7 @@ class Tree(Method):
     options: ClassVar[tuple[str, ...]] = ("B", "C", "D")
     compresses = True
     default_quantizer = "grid:10"
+    likely_quantizers = ("grid:10", "grid:4", "grid:2")  # they share one program
     mixes = False  # it sums, and does not mix
     guarded = True
     note = "uses only the links of a spanning tree, one level at a time: it saves bits; gossip on all links saves time."

@@ -40,6 +40,8 @@ def comparison_report(found: dict[str, Any], precision: int, report: str | None)
     console.print(table)
     console.print(escape(found["verdict"]))
     console.print("Times: bits relative to the best run, or how a run ended. Step sizes are in the report.")
+    if most := max(row["choosing_bits_per_link"] for row in rows):
+        console.print(f"Trial runs that chose step sizes sent up to {human(most)} per link more, not counted above.")
     half = "; --precision 32 halves them" if precision == 64 else ""
     exact = any(row["quantizer"] == "exact" for row in rows)
     words = f" Exact messages are {precision}-bit numbers{half}." if exact else ""

@@ -210,7 +210,7 @@ def tuning_report(found: dict[str, Any]) -> None:
     letters = [LETTERS.get(name, name) for name in names]
     console.print(_fixed_in_words(found["fixed"]), soft_wrap=True)
     so_far = " so far" if found["interrupted"] else ""
-    several = f", mean of {found['seeds']} seeds (smallest to largest)" if found["seeds"] > 1 else ""
+    several = f", means of {found['seeds']} seeds" if found["seeds"] > 1 else ""
     table = number_table(
         f"Best of {len(rows)}{so_far}{several}",
         *("", *letters, "ended", "iterations", settings["goal"], "nominal bits", "epochs"),
@@ -223,8 +223,8 @@ def tuning_report(found: dict[str, Any]) -> None:
             *(f"{row[name]:.4g}" for name in names),
             row["ended"],
             with_range(row, "iterations", "{:,.0f}".format),
-            with_range(row, "value", "{:.3g}".format if found["seeds"] > 1 else "{:.3e}".format),
-            with_range(row, "bits_per_link", human),
+            f"{row['value']:.3e}",
+            human(row["bits_per_link"]),
             f"{row['epochs']:.4g}",
         )
     console.print(table)

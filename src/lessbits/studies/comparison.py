@@ -117,6 +117,9 @@ def make_row(traces: Sequence[Trace], metrics: Sequence[str] = ()) -> dict[str, 
         "ended": max(ended, key=ENDINGS.index),  # the worst of all seeds
         **{name: float(np.mean(numbers)) for name, numbers in values.items()},
     }
+    chosen = [trace.provenance.get("chosen_with") or {} for trace in traces]
+    for name in ("trials", "bits_per_link"):
+        row[f"choosing_{name}"] = float(np.mean([each.get(name, 0) for each in chosen]))
     if len(traces) > 1:
         row["seeds"] = len(traces)
         row["reached"] = ended.count("reached")

@@ -1,11 +1,13 @@
 """Estimates of the fewest bits from predictions and short runs, for `lessbits advise`."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lessbits.engines.scoring import MetricChoice, Target, score
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
+from lessbits.methods.base import Method
 from lessbits.methods.registry import all_methods
 from lessbits.networks import Network
 from lessbits.problems import Problem
@@ -54,11 +56,19 @@ def estimate_fewest_bits(
             predicted = estimate_bits(problem, network, max(start / until, 1.0), choices)[0]
             found.append(trial.of(predicted.choice, predicted))
         elif not kept.binds_messages():
-            # The best quantizer of primal-dual suits similar methods; guarded methods have a quantizer of their own.
-            own = kind.default_quantizer if kind.guarded or predicted is None else predicted.choice.quantizer
-            choice = Choice(kind.name, kept.quantizer or own)
-            found.append(trial.of(choice._replace(option=kept.option, batch_size=kept.batch_size)))
+            names = (kept.quantizer,) if kept.quantizer else _likely_quantizers(kind, predicted)
+            tried = [Choice(kind.name, name, option=kept.option, batch_size=kept.batch_size) for name in names]
+            found.append(_fewest([trial.of(choice) for choice in tried]))
     return until, sorted((each for each in found if each is not None), key=lambda each: each.bits)
+
+
+def _likely_quantizers(kind: type[Method], predicted: Estimate | None) -> tuple[str, ...]:
+    """Return the quantizers to try: those of the method, or the best of primal-dual, which suits similar methods."""
+    return kind.likely_quantizers or (predicted.choice.quantizer if predicted else kind.default_quantizer,)
+
+
+def _fewest(estimates: Sequence[Estimate | None]) -> Estimate | None:
+    return min((each for each in estimates if each is not None), key=lambda each: each.bits, default=None)
 
 
 @dataclass(frozen=True)
