@@ -89,8 +89,8 @@ MUTANTS = [
     Mutant(
         "checkpoint not synced",
         "_internal/files.py",
-        "            os.fsync(stream.fileno())\n",
-        "",
+        "        os.fsync(descriptor)\n    finally:\n        os.close(descriptor)\n    os.replace",
+        "        pass\n    finally:\n        os.close(descriptor)\n    os.replace",
         ("internal/test_files.py", "engines/test_checkpoints.py"),
     ),
     Mutant(

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from lessbits._internal.files import make_folder
 from lessbits._internal.hashing import fingerprint
 from lessbits._internal.keyword_options import takes_options
+from lessbits._internal.logging import logger
 from lessbits.config.build import build_all_parts, link_model_of
 from lessbits.config.settings import Settings
 from lessbits.engines.checks import default_goal
@@ -143,8 +145,11 @@ class _Runs:
         made = provenance(self.problem, self.network, chosen) if self.settings else trace.provenance
         trace = trace.with_settings({**self.settings, **trace.settings}, {**made, IDENTITY: identity})
         if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            trace.save(file)
+            try:
+                make_folder(file.parent)
+                trace.save(file)
+            except OSError as error:
+                logger.warning(f"{file} could not be written ({error.strerror or error}): the comparison goes on")
         return trace
 
     def _method(self, name: str, quantizer: str, seed: int) -> Method:
