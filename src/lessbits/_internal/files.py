@@ -1,8 +1,8 @@
 """Output files: the one place that writes them.
 
-A file is written beside its place, synced to the disk, and renamed, and then its folder is synced. So after a power cut,
-a crash or a full disk, either the old or the new file is whole. A device, a pipe or /dev/stdout is written to, and never
-replaced. The file that a symbolic link points to is replaced, and the link stays.
+A file is written beside its place, synced to the disk, and renamed, and then its folder is synced. So after a power
+cut, a crash or a full disk, either the old or the new file is whole. A device, a pipe or /dev/stdout is written to, and
+never replaced. The file that a symbolic link points to is replaced, and the link stays.
 """
 
 import csv

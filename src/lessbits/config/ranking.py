@@ -19,7 +19,9 @@ def save_ranking(out: Path | None, result: dict[str, Any], best: Settings | None
         return result
     files: dict[Path, Callable[[Path], None]] = {
         out / "ranking.csv": lambda file: write_csv(file, result["candidates"]),
-        out / "ranking.json": lambda file: write_whole(file, json.dumps(plain(result), indent=1, allow_nan=False) + "\n"),
+        out / "ranking.json": lambda file: write_whole(
+            file, json.dumps(plain(result), indent=1, allow_nan=False) + "\n"
+        ),
     }
     if best is not None:
         files[out / "best.toml"] = lambda file: write_whole(file, best.to_toml())

@@ -21,6 +21,7 @@ from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
 from lessbits.networks import Network
 from lessbits.problems import Problem
+from lessbits.problems.computed import loss_marks
 from lessbits.studies.comparison import Comparison, ComparisonInterrupted, make_row, rank
 from lessbits.studies.options import TARGET, CompareKeywords, CompareOptions
 from lessbits.tuning import tune
@@ -192,7 +193,8 @@ class _Runs:
         """Return what must be the same for a trace in the folder to be used again."""
         common = replace(self.options, methods=(), quantizers=(), seeds=(), out=None, progress=None)
         links = (self.network.owner, self.network.neighbor, self.network.weight)
-        return fingerprint(__version__, self.problem, links, common, method, quantizer, seed)
+        marks = loss_marks(self.problem)
+        return fingerprint(__version__, self.problem, links, common, method, quantizer, seed, *marks)
 
 
 def _read(file: Path, identity: str) -> Trace | None:
