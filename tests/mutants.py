@@ -96,8 +96,8 @@ MUTANTS = [
     Mutant(
         "checkpoints of another run are accepted",
         "engines/recording/checkpoints.py",
-        "if saved.marks.get(name) != marks.get(name)]",
-        "if False]",
+        "if different := identity.differences(saved.identity):",
+        "if different := []:",
         ("engines/test_checkpoints.py",),
     ),
     Mutant(

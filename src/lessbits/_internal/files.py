@@ -50,7 +50,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def put_in_place(partial: Path, place: Path) -> None:
     """Sync a file that is complete, give it its name, and sync the folder."""
-    descriptor = os.open(partial, os.O_RDONLY)
+    descriptor = os.open(partial, os.O_RDWR if os.name == "nt" else os.O_RDONLY)  # Windows syncs what it may write
     try:
         os.fsync(descriptor)
     finally:

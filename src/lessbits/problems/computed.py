@@ -16,7 +16,7 @@ TOLERANCES = {"float64": 1e-9, "float32": 1e-4}
 
 def functions_of(problem: Problem) -> dict[str, Callable[..., Any]]:
     """Return the functions in a problem's fields, by name."""
-    names = [entry.name for entry in fields(problem)] if is_dataclass(problem) else []
+    names: list[str] = [entry.name for entry in fields(problem)] if is_dataclass(problem) else []
     return {name: getattr(problem, name) for name in names if callable(getattr(problem, name))}
 
 

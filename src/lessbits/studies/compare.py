@@ -210,6 +210,9 @@ def remove_other_traces(folder: Path, kept: Sequence[Trace]) -> None:
     """Remove traces of other comparisons from a folder, so that a report of the folder does not mix them."""
     identities = {trace.provenance.get(IDENTITY) for trace in kept}
     for file in folder.glob("*.trace"):
-        found = Trace.load(file).provenance.get(IDENTITY)
+        try:
+            found = Trace.load(file).provenance.get(IDENTITY)
+        except InputError:
+            continue  # damaged, or no trace: not ours to remove
         if found is not None and found not in identities:
             file.unlink()

@@ -85,7 +85,7 @@ class Records:
 
 
 def _checked(entry: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return an entry without format and checksum. Raise ValueError if they do not fit, InputError for other formats."""
+    """Return an entry without format and checksum. Raise an error if they do not fit, or the format is not known."""
     given, mark = entry.get("format", BEFORE), entry.pop(CHECKSUM, None)
     if given not in (FORMAT, BEFORE):
         raise InputError(
