@@ -105,6 +105,16 @@ def test_searches_and_comparisons_show_what_they_found(command, full):
     assert f"{full / 'report.html'} could not be written" in done.err
 
 
+@pytest.mark.parametrize("arguments", [("compare",), ("tune",), ("demo",), ("reproduce", "fig1")])
+def test_a_folder_that_cannot_be_written_is_refused_at_once(arguments, command, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    done = command(*arguments, "--out", tmp_path / "file" / "folder")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.endswith(f"you have no right to write to {tmp_path / 'file'}; name another folder\n")
+    monkeypatch.setattr(os, "access", lambda place, right: Path(place) != tmp_path)
+    assert command(*arguments, "--out", tmp_path / "new").status == 2
+
+
 def test_standard_output_that_is_full_is_said_once(tmp_path):
     command = [sys.executable, "-m", "lessbits", *RUN]
     with open("/dev/full", "w") as full_device:

@@ -1,5 +1,6 @@
 """Checks that commands make before they load JAX, so that a mistake is reported at once."""
 
+import os
 from pathlib import Path
 
 from lessbits._internal.files import why_not_writable
@@ -17,6 +18,11 @@ def check_writable(*files: Path | None, appended: Path | None = None) -> None:
 
 
 def check_folder(folder: Path | None) -> None:
-    """Refuse a file where an output folder is needed."""
-    if folder is not None and folder.exists() and not folder.is_dir():
+    """Refuse a file where an output folder is needed, and a folder that cannot be made or written."""
+    if folder is None:
+        return
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, but results go into a folder: name another")
+    above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise InputError(f"{folder} cannot be written: you have no right to write to {above}; name another folder")

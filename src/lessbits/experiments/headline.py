@@ -53,8 +53,10 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
                 bar.advance(task)
     for network_name, rows in results.items():
         headline_table(f"{network_name} of {NODES} nodes", rows)
-    write_whole(out / "results.json", json.dumps(results, indent=2) + "\n")
-    save_figure(plot_headline(results), out / "headline.png", dpi=130)
+    try:
+        write_whole(out / "results.json", json.dumps(results, indent=2) + "\n")
+    finally:  # also if the other file cannot be written
+        save_figure(plot_headline(results), out / "headline.png", dpi=130)
     print(
         f"free: at most {FREE - 1:.0%} more iterations than exact, else how many times as many. "
         "Bits: the paper's nominal count, memory included."

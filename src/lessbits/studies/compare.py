@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -193,8 +194,11 @@ class _Runs:
         """Return what must be the same for a trace in the folder to be used again."""
         common = replace(self.options, methods=(), quantizers=(), seeds=(), out=None, progress=None)
         links = (self.network.owner, self.network.neighbor, self.network.weight)
-        marks = loss_marks(self.problem)
-        return fingerprint(__version__, self.problem, links, common, method, quantizer, seed, *marks)
+        return fingerprint(__version__, self.problem, links, common, method, quantizer, seed, *self._loss_marks)
+
+    @cached_property
+    def _loss_marks(self) -> tuple[list[str], ...]:
+        return loss_marks(self.problem)
 
 
 def _read(file: Path, identity: str) -> Trace | None:
