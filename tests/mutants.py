@@ -89,15 +89,15 @@ MUTANTS = [
     Mutant(
         "checkpoint not synced",
         "_internal/files.py",
-        "            os.fsync(stream.fileno())\n",
-        "",
+        "        os.fsync(descriptor)\n    finally:\n        os.close(descriptor)\n    os.replace",
+        "        pass\n    finally:\n        os.close(descriptor)\n    os.replace",
         ("internal/test_files.py", "engines/test_checkpoints.py"),
     ),
     Mutant(
         "checkpoints of another run are accepted",
         "engines/recording/checkpoints.py",
-        "if saved.marks.get(name) != marks.get(name)]",
-        "if False]",
+        "if different := identity.differences(saved.identity):",
+        "if different := []:",
         ("engines/test_checkpoints.py",),
     ),
     Mutant(

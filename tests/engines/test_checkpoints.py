@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from engines.threads import run_on
+from engines.threads import on_ranks, run_on
+from internal.power_cut import after_cuts, contents_of, recorded
 from safetensors import safe_open
 from tiers import slow_but
 
@@ -20,7 +21,9 @@ from lessbits import (
     Interrupted,
     LeastSquares,
     Logistic,
+    Outside,
     PrimalDual,
+    Stream,
     load_samples,
     make_method,
     make_network,
@@ -30,6 +33,7 @@ from lessbits import (
 )
 from lessbits.engines.identity import run_identity
 from lessbits.engines.options import RunOptions
+from lessbits.engines.recording.checkpoint_files import read_checkpoint
 
 NODES, DIM = 6, 7
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
@@ -171,17 +175,95 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "other"])
-def test_a_damaged_checkpoint_is_refused_and_the_one_before_offered(damage, folder):
+def test_a_damaged_checkpoint_is_passed_over_with_a_line(damage, folder, caplog):
     newest = Checkpoints(folder).path(40)
     content = bytearray(newest.read_bytes())
     if damage == "flip":
         content[-5] ^= 4
     newest.write_bytes({"cut": content[:-9], "empty": b"", "other": b"nonsense" * 9}.get(damage, content))
-    with pytest.raises(InputError, match=r"damaged: .* that of iteration 20 is whole: .* --resume-at 20"):
-        simulate(*setting(), iterations=60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
-    whole = simulate(*setting(), iterations=60, record_every=10)
-    offered = Checkpoints(folder, resume=True, resume_at=20)
-    same(simulate(*setting(), iterations=60, record_every=10, checkpoints=offered), whole)
+    asked = Checkpoints(folder, resume=True, resume_at=40)
+    with pytest.raises(InputError, match=r"checkpoint-0000000040\.safetensors is damaged: "):
+        simulate(*setting(), iterations=60, record_every=10, checkpoints=asked)
+    resumed = simulate(*setting(), iterations=60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
+    assert f"{newest} is damaged: " in caplog.text
+    assert "the run goes on from that of iteration 20, which is whole" in caplog.text
+    same(resumed, simulate(*setting(), iterations=60, record_every=10))
+
+
+def test_a_damaged_checkpoint_does_not_take_the_place_of_a_good_one(folder):
+    """The run goes on from iteration 20, and keeps its own last two, though one that is damaged has a higher number."""
+    Checkpoints(folder).path(40).write_bytes(b"")
+    go_on = Checkpoints(folder, every=10, resume=True)
+    simulate(*setting(), iterations=30, record_every=10, checkpoints=go_on)
+    assert go_on.iterations() == [20, 30, 40]
+    resumed = simulate(*setting(), iterations=60, record_every=10, checkpoints=Checkpoints(folder, resume=True))
+    same(resumed, simulate(*setting(), iterations=60, record_every=10))
+
+
+def test_a_run_removes_its_own_checkpoints_and_what_a_killed_one_left(folder):
+    other = Checkpoints(folder).path(3)
+    seeded = Checkpoints(folder / "other", every=20)
+    simulate(*setting(), iterations=20, record_every=10, seed=1, checkpoints=seeded)
+    other.write_bytes(seeded.path(20).read_bytes())
+    (folder / "checkpoint-0000000060.safetensors.abc.partial").write_bytes(b"half")
+    go_on = Checkpoints(folder, every=20, resume=True)
+    simulate(*setting(), iterations=80, record_every=10, checkpoints=go_on)
+    assert go_on.iterations() == [3, 60, 80]
+    assert not list(folder.glob("*.partial"))
+
+
+@pytest.mark.parametrize("engine", ["simulate", "encode", "ranks"])
+def test_one_run_writes_to_a_folder_at_a_time(engine, tmp_path):
+    second = []
+
+    def begin_another(state):
+        with pytest.raises(InputError, match=rf"{tmp_path} is in use by another run \(process {os.getpid()} on "):
+            simulate(*setting(), iterations=20, record_every=10, checkpoints=Checkpoints(tmp_path, resume=True))
+        second.append(state)
+
+    options = {"iterations": 20, "record_every": 10, "checkpoints": Checkpoints(tmp_path, every=10)}
+    if engine == "ranks":
+        run_on(2, *setting(), progress=begin_another, **options)
+    else:
+        simulate(*setting(), progress=begin_another, encode=engine == "encode", **options)
+    assert second
+    simulate(*setting(), iterations=20, record_every=10, checkpoints=Checkpoints(tmp_path, resume=True))
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_at_the_start(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file" / "folder", "/proc/lessbits"):
+        with pytest.raises(InputError, match=f"checkpoints cannot be written to {folder} "):
+            Checkpoints(folder).check()
+        monkeypatch.setattr("lessbits.engines.simulate.run.Program.of", None)  # not even prepared
+        with pytest.raises(InputError, match="checkpoints cannot be written"):
+            simulate(*setting(), iterations=20, checkpoints=Checkpoints(folder))
+
+
+def test_a_power_cut_leaves_a_whole_checkpoint(tmp_path, monkeypatch):
+    folder = tmp_path / "folder"
+    simulate(*setting(), iterations=40, record_every=10, checkpoints=Checkpoints(folder, every=20))
+    before = contents_of(folder)
+    go_on = Checkpoints(folder, every=10, resume=True)
+    with recorded(monkeypatch) as calls:
+        simulate(*setting(), iterations=60, record_every=10, checkpoints=go_on)
+    assert len([call for call in calls if call.what == "rename"]) == 2
+    (tmp_path / "cut").mkdir()
+    after = {"named": set(), "tried": 0}
+    for number, held in after_cuts(before, calls):
+        newest = max(path for path in held if path.endswith(".safetensors"))
+        known = {**before, **contents_of(folder)}.get(newest)
+        if known is None:  # that of iteration 50: removed since
+            (tmp_path / "cut" / "one").write_bytes(held[newest])
+            read_checkpoint(tmp_path / "cut" / "one")
+        else:
+            assert held[newest] == known
+        after["named"].add(newest[-14:-12])
+        after["tried"] += 1
+        if number == len(calls):
+            assert newest == str(go_on.path(60))
+    assert after["named"] >= {"40", "60"}
+    assert after["tried"] > 50
 
 
 def test_when_none_is_whole_that_is_said(folder):
@@ -211,17 +293,28 @@ def test_checkpoints_of_another_run_are_refused(folder):
         simulate(*setting(), iterations=60, record_every=5, seed=1, checkpoints=Checkpoints(folder, resume=True))
 
 
-def test_another_loss_or_kind_of_problem_of_the_same_data_is_another_run(tmp_path):
-    def marks_of(problem):
-        return run_identity(problem, lambda rows: rows, RING, method_of(), RunOptions(iterations=1, record_every=1), ())
+def identity_of(problem, ranks=1, wide=True):
+    def at(transport):
+        nodes = np.array_split(np.arange(NODES), ranks)[transport.rank]
+        options = RunOptions(iterations=1, record_every=1)
+        with jax.enable_x64(wide):  # which holds for one thread
+            return run_identity(problem.restrict(nodes), transport.all_gather, RING, method_of(), options, ())
 
+    return on_ranks(ranks, at)[0]
+
+
+def marks_of(problem):
+    return identity_of(problem).marks
+
+
+def test_another_loss_or_kind_of_problem_of_the_same_data_is_another_run(tmp_path):
     def squares(x, sample):
         return jnp.sum((x - sample) ** 2)
 
     def fourths(x, sample):
         return jnp.sum((x - sample) ** 4 + (x - sample) ** 2)
 
-    data = np.random.default_rng(0).normal(size=(NODES, 1, DIM))
+    data = DATA
     problems = [Custom.make(loss, data, DIM, smoothness=1.0, convexity=1.0) for loss in (squares, fourths)]
     samples = load_samples("breast-cancer")
     parts = split_samples(samples, NODES)
@@ -230,6 +323,127 @@ def test_another_loss_or_kind_of_problem_of_the_same_data_is_another_run(tmp_pat
     assert len(set(marks)) == 4
     again = Custom.make(squares, data, DIM, smoothness=1.0, convexity=1.0)
     assert marks_of(again)["problem"] == marks[0]
+
+
+DATA = np.random.default_rng(0).normal(size=(NODES, 3, DIM))
+SOURCE = """
+import functools
+import jax, jax.numpy as jnp, numpy as np
+
+def penalty(x):
+    return LAM * x @ x
+
+def inner(x, sample):
+    return jnp.sum(jax.vmap(lambda value: value**2)(x - sample)) + LAM * x @ x
+
+def calls_a_function(x, sample):
+    return jnp.sum((x - sample) ** 2) + penalty(x)
+
+def with_default(x, sample, lam=LAM):
+    return jnp.sum((x - sample) ** 2) + lam * x @ x
+
+def make():
+    lam = LAM
+    return lambda x, sample: jnp.sum((x - sample) ** 2) + lam * x @ x
+
+closure = make()
+partial = functools.partial(lambda lam, x, sample: jnp.sum((x - sample) ** 2) + lam * x @ x, LAM)
+
+class Loss:
+    lam = LAM
+    def __call__(self, x, sample):
+        return jnp.sum((x - sample) ** 2) + self.lam * x @ x
+
+called = Loss()
+
+def outside(x, node):
+    return x * (1 + LAM) - node
+
+def outside_sample(x, node, j):
+    return x * (1 + LAM) - node - j
+
+def outside_noise(x, node):
+    return x - node + np.random.normal()
+
+def outside_somewhere(x, node):
+    if not np.any(x == 0):
+        raise ValueError("not there")
+    return x - node
+
+def stream(x, iteration, node):
+    return x * (1 + LAM) - node.astype(x.dtype)
+
+def mean_loss(x, node):
+    return 0.5 * jnp.sum((x - node.astype(x.dtype)) ** 2)
+"""
+
+
+def functions(lam):
+    """Return functions as another process would make them."""
+    made = {"LAM": lam}
+    exec(compile(SOURCE, "losses.py", "exec"), made)
+    return made
+
+
+def problem_of(name, made):
+    if name == "outside":
+        return Outside.make(made["outside"], NODES, DIM, smoothness=1.0, convexity=1.0)
+    if name == "outside sample":
+        fixed = functions(1.0)["outside"]
+        return Outside.make(fixed, NODES, DIM, sample_gradient=made["outside_sample"], samples=2)
+    if name == "stream":
+        return Stream.make(made["stream"], functions(1.0)["mean_loss"], NODES, DIM)
+    return Custom.make(made[name], DATA, DIM, smoothness=1.0, convexity=1.0)
+
+
+LOSSES = ["inner", "calls_a_function", "with_default", "closure", "partial", "called"]
+
+
+@pytest.mark.parametrize("name", [*LOSSES, "outside", "outside sample", "stream"])
+def test_a_loss_is_known_by_what_it_computes(name):
+    first, again, other = (identity_of(problem_of(name, functions(lam))) for lam in (1.0, 1.0, 5.0))
+    assert again.marks == first.marks  # no address of this process is in them
+    assert again.differences(first) == []
+    assert other.differences(first) != []
+    near = identity_of(problem_of(name, functions(1.0 + 1e-6)))
+    assert near.differences(first) != []
+
+
+@pytest.mark.parametrize("name", ["closure", "outside"])
+@pytest.mark.parametrize("wide", [True, False])
+def test_any_number_of_ranks_knows_a_loss(name, wide):
+    with jax.enable_x64(wide):
+        problem, changed = (problem_of(name, functions(lam)) for lam in (1.0, 5.0))
+    one, two, four = (identity_of(problem, ranks, wide) for ranks in (1, 2, 4))
+    last_digits = one._replace(computed=one.computed * (1 + 8 * np.finfo(np.float64 if wide else np.float32).eps))
+    other = identity_of(changed, 3, wide)
+    assert one.differences(two) == two.differences(four) == last_digits.differences(one) == []
+    assert other.differences(one) == ["loss, which computes other numbers at the same points"]
+
+
+@pytest.mark.parametrize("name", ["outside_noise", "outside_somewhere"])
+def test_gradients_that_vary_or_are_not_defined_everywhere_do_not_refuse_their_own_run(name):
+    made = functions(1.0)
+    problem, again = (Outside.make(made[name], NODES, DIM) for _ in range(2))
+    assert identity_of(problem).differences(identity_of(again)) == []
+
+
+def test_a_run_with_another_number_in_its_loss_is_not_resumed(tmp_path):
+    def run(lam, iterations, **checkpoints):
+        problem = problem_of("closure", functions(lam))
+        simulate(
+            problem,
+            RING,
+            method_of(eta=0.1),
+            iterations=iterations,
+            record_every=10,
+            checkpoints=Checkpoints(tmp_path, **checkpoints),
+        )
+
+    run(1.0, 20, every=10)
+    with pytest.raises(InputError, match="belong to another run, with another loss, which computes other numbers"):
+        run(5.0, 30, resume=True)
+    run(1.0, 30, resume=True)
 
 
 def test_mistakes_are_said(folder, tmp_path_factory):

@@ -23,6 +23,7 @@ from lessbits import (
     simulate,
     version,
 )
+from lessbits._internal.arrays import write_arrays
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import FORMAT
 from lessbits.report.formats import markdown_report
@@ -83,8 +84,9 @@ def test_a_truncated_file_is_refused(saved, share):
         Trace.load(saved)
 
 
-def write_foreign(path, metadata):
-    save_file({"column.iteration": np.arange(3), "column.error": np.ones(3), "x": np.ones((2, 2))}, path, metadata)
+def write_foreign(path, texts):
+    """Write a file whose checksum is right, whatever else is wrong."""
+    write_arrays(path, {"column.iteration": np.arange(3), "column.error": np.ones(3), "x": np.ones((2, 2))}, texts)
 
 
 ENDING = {"converged": True, "diverged": False, "message": "", "compile_seconds": 1.0, "settings": {}}

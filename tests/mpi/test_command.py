@@ -20,6 +20,7 @@ from command_line import run_command
 from mpi.jobs import BIN, ENVIRONMENT, HANGING, finish, mpiexec, processes_with, start
 
 from lessbits import Trace
+from lessbits._internal.locks import FolderLock
 
 pytestmark = pytest.mark.optimized  # runs of this process are compared with those of others, bit for bit
 COMMAND = BIN / "lessbits"
@@ -147,6 +148,23 @@ def test_spare_ranks_are_no_reason_to_lose_anything_when_interrupted(tmp_path):
     assert "interrupted at iteration" in out
     assert f"--resume: a checkpoint is in {folder}" in out
     assert len(Trace.load(file)) > 1
+
+
+@pytest.mark.slow
+def test_one_job_writes_to_a_folder_and_a_damaged_checkpoint_is_passed_over(tmp_path):
+    arguments = (*SMALL, "--checkpoint", tmp_path, "--quiet", "--engine", "mpi", "--ranks", 2)
+    lock = FolderLock(tmp_path)
+    status, out, err = lessbits(*arguments, "--iterations", 40)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"{tmp_path} is in use by another run (process {os.getpid()} on " in err
+    lock.release()
+    status, _, err = lessbits(*arguments, "--iterations", 40, "--checkpoint-every", 20)
+    assert (status, err) == (0, "")
+    (tmp_path / "checkpoint-0000000040.safetensors").write_bytes(b"half")
+    status, _, err = lessbits(*arguments, "--iterations", 60, "--resume")
+    assert (status, err.count("\n")) == (0, 1)
+    assert "is damaged: " in err
+    assert "the run goes on from that of iteration 20, which is whole" in err
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from command_line import run_command
 
+import lessbits
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
 
@@ -128,3 +129,23 @@ def test_the_verdict_joins_all_seeds(compare: Any) -> None:
     found = compare(*told).json
     assert "mean of 2 seeds" in found["verdict"]
     assert "next" not in found["verdict"]  # it has no rival
+
+
+def test_a_comparison_goes_on_with_the_same_loss_and_not_with_another(tmp_path, monkeypatch):
+    """The loss is made anew each time, as in another process; a number in its closure makes it another."""
+    source = "def make(lam):\n return lambda x, sample: ((x - sample) ** 2).sum() + lam * (lambda y: y @ y)(x)"
+    runs = []
+    monkeypatch.setattr(
+        "lessbits.studies.compare.simulate", lambda *a, **k: runs.append(1) or lessbits.simulate(*a, **k)
+    )
+
+    def compare(lam):
+        made = {}
+        exec(compile(source, "loss.py", "exec"), made)
+        data = np.arange(12.0).reshape(4, 1, 3)
+        problem = lessbits.Custom.make(made["make"](lam), data, 3, smoothness=2 + 2 * lam, convexity=2 + 2 * lam)
+        network = lessbits.make_network("ring", 4)
+        lessbits.compare(problem, network, methods=["dgd"], quantizers=["exact"], iterations=5, out=tmp_path)
+        return len(runs)
+
+    assert [compare(lam) for lam in (1.0, 1.0, 5.0)] == [1, 1, 2]

@@ -3,24 +3,26 @@
 import os
 from pathlib import Path
 
+from lessbits._internal.files import why_not_writable
 from lessbits.errors import InputError
 
 
-def check_writable(*files: Path | None) -> None:
+def check_writable(*files: Path | None, appended: Path | None = None) -> None:
     """Refuse output files that cannot be written, and a file that is named for two outputs."""
-    given = [file for file in files if file is not None]
+    given = [file for file in (*files, appended) if file is not None]
     for file in given:
-        if not file.parent.is_dir():
-            raise InputError(f"{file} cannot be written: there is no folder {file.parent}; make it first")
-        if file.is_dir():
-            raise InputError(f"{file} cannot be written: it is a folder; name a file in it")
-        if not os.access(file if file.exists() else file.parent, os.W_OK):
-            raise InputError(f"{file} cannot be written: you have no right to; name another file")
-        if given.count(file) > 1:
+        if (reason := why_not_writable(file, append=file is appended)) is not None:
+            raise InputError(f"{file} cannot be written: {reason}")
+        if given.count(file) > 1 and (file.is_file() or not file.exists()):  # a device takes several
             raise InputError(f"{file} is named for two outputs: give each its own file")
 
 
 def check_folder(folder: Path | None) -> None:
-    """Refuse a file where an output folder is needed."""
-    if folder is not None and folder.exists() and not folder.is_dir():
+    """Refuse a file where an output folder is needed, and a folder that cannot be made or written."""
+    if folder is None:
+        return
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, but results go into a folder: name another")
+    above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise InputError(f"{folder} cannot be written: you have no right to write to {above}; name another folder")

@@ -8,7 +8,7 @@ import typer
 from lessbits.cli.checks import check_folder, check_writable
 from lessbits.cli.flags import ENGINE, Json, Quiet, Seeds, output_flag, search_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
-from lessbits.cli.output import json_path, print_message, progress_printer, write_result
+from lessbits.cli.output import Outputs, json_path, print_message, progress_printer, write_result
 from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.errors import InputError
 
@@ -79,10 +79,11 @@ def compare(
     except ComparisonInterrupted as stop:
         found, interrupted = stop.comparison, True
     remove_other_traces(out, found.traces)
-    file = out / "report.html"
-    write_report(found.traces, file, x_axis="bits per link")
+    file, outputs = out / "report.html", Outputs()
+    outputs.write(file, lambda file: write_report(found.traces, file, x_axis="bits per link"))
     result = {**found.to_dict(), "interrupted": interrupted}
-    write_result(result, json_file, lambda: comparison_report(result, settings.precision, str(file)))
+    write_result(result, json_file, lambda: comparison_report(result, settings.precision, str(file)), outputs)
+    outputs.end()
     if interrupted:
         print_message("interrupted: the same command goes on from here")
         raise KeyboardInterrupt

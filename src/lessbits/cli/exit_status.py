@@ -1,12 +1,11 @@
 """Exit statuses, and the line that an error prints."""
 
-import os
 import sys
 from typing import NamedTuple
 
 import typer
 
-from lessbits.cli.output import print_message
+from lessbits.cli.output import discard_standard_output, print_message
 from lessbits.engines.distributed.launch import end_all_ranks, rank_number
 from lessbits.errors import InputError, mistake_line
 
@@ -48,9 +47,10 @@ def report_error(error: BaseException, ending: Exit) -> None:
     """Print the line of an error, and leave the process in a state in which it can exit."""
     if ending.status == MISTAKE and mistake_line(error) is not None and rank_number() is not None:
         end_all_ranks(error)  # the other ranks would wait for this one
-    if isinstance(error, BrokenPipeError):
-        # Python flushes standard output once more at exit: give it somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_standard_output()
     if ending.line is not None:
         print_message(ending.line)
 

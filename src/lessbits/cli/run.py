@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lessbits._internal.files import keep_elsewhere, write_whole
 from lessbits.cli.checks import check_writable
+from lessbits.cli.exit_status import MISTAKE
 from lessbits.cli.flags import Json, Quiet, Seeds, output_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
-from lessbits.cli.output import json_path, print_message, write_result
+from lessbits.cli.output import Outputs, json_path, print_message, write_result
 from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import become_rank, check_alone, check_launch, launch, rank_number
 from lessbits.errors import InputError
@@ -63,7 +65,7 @@ def run(
     standard error shows error, bits, rate and time left; without a terminal, a line every ten seconds does. A run that
     diverges exits with status 1. A run that is interrupted writes its results first, and exits with status 130.
     """
-    check_writable(solution, save, write_toml, log, json_path(json_file))
+    check_writable(solution, save, write_toml, json_path(json_file), appended=log)
     if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
         raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
     if len(seed_range(settings.seed, seeds)) > 1 and (settings.engine != "simulate" or checkpoint or log):
@@ -87,7 +89,8 @@ def run(
     finished = run_job(settings, request)
     if finished is None:
         return  # rank 0 reports
-    _write_files(finished, solution, save, write_toml)
+    outputs = Outputs()
+    saved = _write_files(outputs, finished, solution, save, write_toml)
     trace = finished.trace
     summary = {**trace.summary(), "interrupted": finished.interrupted, "prepare_seconds": finished.prepared}
     summary["chosen_with"] = trace.provenance.get("chosen_with")
@@ -99,10 +102,15 @@ def run(
         if finished.others:
             seeds_report(summary["seeds"])
 
-    write_result(summary, json_file, print_text)
-    if finished.interrupted and checkpoint and json_file != "-":
+    write_result(summary, json_file, print_text, outputs)
+    if finished.interrupted and checkpoint and any(checkpoint.glob("checkpoint-*")) and json_file != "-":
         print(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
+    if outputs.failures:
+        kept = "" if saved else _keep(finished, (save or Path("run.trace")).name)
+        print_message("; ".join(outputs.failures) + kept)
     _exit_unless_completed(finished)
+    if outputs.failures:
+        raise typer.Exit(MISTAKE)
 
 
 def _start_engine(settings: Settings) -> None:
@@ -116,15 +124,33 @@ def _start_engine(settings: Settings) -> None:
     become_rank()
 
 
-def _write_files(finished: "FinishedRun", solution: Path | None, save: Path | None, write_toml: Path | None) -> None:
+def _write_files(
+    outputs: Outputs, finished: "FinishedRun", solution: Path | None, save: Path | None, write_toml: Path | None
+) -> bool:
+    """Write the files that were asked for, and return whether the trace is among those that could be written."""
+    saved = save is not None
+    for file, trace in finished.traces(save).items() if save else ():
+        saved = outputs.write(file, trace.save) and saved
     if solution:
-        finished.save_solution(solution)
-    if save:
-        finished.save(save)
+        outputs.write(solution, finished.save_solution)
     if write_toml:
         # Without the number of ranks: the run is the same on any number of them, and in the simulator.
         settings = finished.settings.model_copy(update={"ranks": None})
-        write_toml.write_text(settings.to_toml(), encoding="utf-8")
+        outputs.write(write_toml, lambda file: write_whole(file, settings.to_toml()))
+    return saved
+
+
+def _keep(finished: "FinishedRun", name: str) -> str:
+    """Write the trace, which has all that other files should have had, elsewhere; return a clause that says where."""
+
+    def write(folder: Path) -> None:
+        for file, trace in finished.traces(folder / name).items():
+            trace.save(file)
+
+    folder = keep_elsewhere(write)
+    if folder is None:
+        return ", nor could the trace elsewhere"
+    return f": the trace is kept as {', '.join(map(str, finished.traces(folder / name)))}"
 
 
 def _exit_unless_completed(finished: "FinishedRun") -> None:

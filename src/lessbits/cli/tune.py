@@ -10,6 +10,7 @@ from lessbits.cli.flags import CLOCK, ENGINE, Json, Quiet, output_flag, search_f
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, print_message, progress_printer, write_result
 from lessbits.config.settings import Settings
+from lessbits.errors import InputError
 
 EXAMPLES = (
     "lessbits tune --method lead --network star --nodes 20 --dim 50 --quantizer dit-2 --until 1e-3",
@@ -106,6 +107,8 @@ def tune(
         found = stop.result
     print_report = fewest_report if "command" in found else tuning_report
     write_result(found, json_file, lambda: print_report(found))
+    if "unsaved" in found:
+        raise InputError(found["unsaved"])
     if found["interrupted"]:
         print_message(f"this is the best so far: run the same command to go on from {out}")
         raise KeyboardInterrupt

@@ -1,5 +1,6 @@
 """One run of the command line: in the simulator, or as one MPI rank of several."""
 
+import io
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lessbits._internal.files import write_whole
 from lessbits.config.build import Experiment, build, build_network
 from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import check_ranks
@@ -67,18 +69,17 @@ class FinishedRun:
     ranks: int
     others: tuple[Trace, ...] = ()  # of further seeds
 
-    def save(self, file: Path) -> None:
-        """Write the trace; of several seeds, each to a file of its own: NAME-seed-0.trace and so on."""
+    def traces(self, file: Path) -> dict[Path, Trace]:
+        """Return the trace and its file; of several seeds, each has a file of its own: NAME-seed-0.trace and so on."""
         if not self.others:
-            self.trace.save(file)
-            return
-        for trace in (self.trace, *self.others):
-            trace.save(file.with_stem(f"{file.stem}-seed-{trace.settings['seed']}"))
+            return {file: self.trace}
+        return {file.with_stem(f"{file.stem}-seed-{run.settings['seed']}"): run for run in (self.trace, *self.others)}
 
     def save_solution(self, file: Path) -> None:
         """Write the final x of every node."""
-        with file.open("wb") as stream:  # np.save would append .npy to a file name
-            np.save(stream, self.trace.x)
+        stream = io.BytesIO()
+        np.save(stream, self.trace.x)
+        write_whole(file, stream.getvalue())
 
 
 def run_job(settings: Settings, request: RunRequest) -> FinishedRun | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from lessbits._internal.cache import cache_folder
+from lessbits._internal.files import make_folder, put_in_place
 from lessbits.errors import InputError, MissingDataError, check_name
 
 if TYPE_CHECKING:
@@ -126,13 +127,15 @@ def download_samples(
     folder = data_folder() if folder is None else folder
     url = _address(entry, base_url)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         # The temporary folder is next to the target, so that the rename stays on one disk and is atomic.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:
             part = Path(temporary) / entry.name
             problem = _fetch(url, part, entry, timeout)
             if problem is None:
-                return part.replace(folder / f"{entry.name}.libsvm")
+                file = folder / f"{entry.name}.libsvm"
+                put_in_place(part, file)
+                return file
     except OSError as error:
         problem = _reason(error)
     raise MissingDataError(f"cannot download {entry.name!r} from {url!r} ({problem}): {advice_by_hand(entry.name)}")

@@ -2,21 +2,21 @@
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.hashing import fingerprint
+from lessbits._internal.hashing import code_of, fingerprint
 from lessbits.codecs.base import Codec
 from lessbits.engines.options import RunOptions
+from lessbits.engines.recording.checkpoint_files import Identity
 from lessbits.engines.scoring import METRICS
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
+from lessbits.problems.computed import computed_values, functions_of, tolerance_of
 
 
 def run_identity(
@@ -26,10 +26,11 @@ def run_identity(
     method: Method,
     options: RunOptions,
     codecs: Sequence[Codec],
-) -> dict[str, str]:
-    """Return the identity of a run, by subject. A run resumes only from checkpoints with the same identity.
+) -> Identity:
+    """Return the identity of a run. A run resumes only from checkpoints with the same identity.
 
-    It does not depend on which process holds which node, and changes with any number in the data.
+    It does not depend on which process holds which node. It changes with any number in the data, with the code of a
+    loss, and with what the loss computes: another number may be in a closure, a default or a function that it calls.
 
     Args:
         problem: The nodes that this process holds.
@@ -45,11 +46,13 @@ def run_identity(
     ]
     nodes = all_gather(np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32))
     links = (network.owner, network.neighbor, network.weight)
-    kind = [type(problem).__name__, *_functions(problem)]
+    functions = {name: inspect.unwrap(function) for name, function in functions_of(problem).items()}
+    codes_of = {name: (getattr(one, "__qualname__", ""), code_of(one)) for name, one in functions.items()}
+    kind = [type(problem).__name__, codes_of]
     codes = [type(codec).__name__ for codec in codecs]
     choice = options.metric_choice(problem)
     metrics = (*choice.columns, *choice.own)
-    return {
+    marks = {
         **({} if metrics == METRICS else {"metrics": ", ".join(metrics)}),
         "problem": fingerprint(kind, nodes),
         "network": fingerprint(links),
@@ -59,13 +62,4 @@ def run_identity(
         "record_every": str(options.interval),
         "precision": str(jnp.result_type(float)),
     }
-
-
-def _functions(problem: Problem) -> Iterator[Any]:
-    """Yield name and code of each function in a problem's fields: another loss is another run."""
-    for entry in fields(problem):  # type: ignore[arg-type]
-        function = getattr(problem, entry.name)
-        if callable(function):
-            function = inspect.unwrap(function)
-            code = getattr(function, "__code__", None)
-            yield entry.name, getattr(function, "__qualname__", ""), code and (code.co_code, repr(code.co_consts))
+    return Identity(marks, all_gather(computed_values(problem)), tolerance_of(problem))

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from lessbits._internal.files import make_folder, write_whole
 from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.paper import DIM, FREE, NODES, TARGET
 from lessbits.methods.primal_dual import PrimalDual
@@ -29,7 +30,7 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     problem = Consensus.random(NODES, DIM)
     results: dict[str, list[dict[str, Any]]] = {}
     print(
@@ -52,8 +53,10 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
                 bar.advance(task)
     for network_name, rows in results.items():
         headline_table(f"{network_name} of {NODES} nodes", rows)
-    (out / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    save_figure(plot_headline(results), out / "headline.png", dpi=130)
+    try:
+        write_whole(out / "results.json", json.dumps(results, indent=2) + "\n")
+    finally:  # also if the other file cannot be written
+        save_figure(plot_headline(results), out / "headline.png", dpi=130)
     print(
         f"free: at most {FREE - 1:.0%} more iterations than exact, else how many times as many. "
         "Bits: the paper's nominal count, memory included."

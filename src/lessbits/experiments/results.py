@@ -1,6 +1,5 @@
 """The results of a reproduction: data, plots and a summary in one folder, and cached cells that a rerun skips."""
 
-import csv
 import hashlib
 import json
 import re
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
-from lessbits._internal.files import write_whole
+from lessbits._internal.files import make_folder, write_csv, write_whole
 from lessbits._internal.logging import logger
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import human
@@ -40,7 +39,7 @@ class Results:
 
     def __post_init__(self) -> None:
         """Make the folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
 
     def say(self, text: str) -> None:
         """Log progress for the user."""
@@ -59,7 +58,7 @@ class Results:
             return kept
         self.say(key)
         result = plain(compute())
-        path.parent.mkdir(exist_ok=True)
+        make_folder(path.parent)
         write_whole(path, json.dumps({"key": key, "inputs": digest, "result": result}, allow_nan=False))
         return result
 
@@ -98,11 +97,7 @@ class Results:
         """Write the rows as CSV and JSON, if there are any."""
         if not rows:
             return
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        with (self.folder / f"{stem}.csv").open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, columns)
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(self.folder / f"{stem}.csv", rows)
         write_whole(
             self.folder / f"{stem}.json",
             "[\n" + ",\n".join(json.dumps(plain(row), allow_nan=False) for row in rows) + "\n]\n",

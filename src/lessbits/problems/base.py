@@ -61,6 +61,10 @@ class Problem(ABC):
     def sample_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
         """Mean of ∇f_ij(x_i) over the samples j in `indices` [nodes here, batch]."""
 
+    def first_sample_gradient(self, x: jax.Array) -> jax.Array:
+        """Mean of ∇f_ij(x_i) for the first j: a gradient of one sample that is always the same."""
+        return self.sample_gradient(x, jnp.zeros((x.shape[0], 1), jnp.int32))
+
     def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
         """∇f_i(x_i, ξ_i): the mean over a batch drawn with replacement; a stream draws fresh samples instead."""
         return self.sample_gradient(x, self.draw_samples(draws(step, nodes, Purpose.SAMPLE), batch_size))

@@ -73,6 +73,10 @@ class Stream(Declared):
         batch = [jax.vmap(self.function, in_axes=(0, None, 0))(x, first + b, nodes) for b in range(batch_size)]
         return sum(batch[1:], batch[0]) / batch_size
 
+    def first_sample_gradient(self, x: jax.Array) -> jax.Array:
+        """The first sample of the stream, at each node."""
+        return jax.vmap(self.function, in_axes=(0, None, 0))(x, jnp.int32(0), self.numbers)
+
     def losses(self, x: jax.Array) -> jax.Array:
         """The expected losses."""
         return jax.vmap(self.mean)(x, self.numbers)

@@ -1,11 +1,13 @@
 """What all plots share, and the plot of `lessbits demo`."""
 
 import functools
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from lessbits._internal.figures import COLOURS, STYLE, label_axis
+from lessbits._internal.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +48,10 @@ def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
     """Write a figure to a file. Equal figures give equal files."""
     if path.suffix == ".svg":
         options["metadata"] = {"Date": None}
-    figure.savefig(path, **options)
+    options.setdefault("format", path.suffix.lstrip(".") or "png")
+    stream = io.BytesIO()
+    figure.savefig(stream, **options)
+    write_whole(path, stream.getvalue())
 
 
 @in_style

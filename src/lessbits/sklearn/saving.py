@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from lessbits._internal.arrays import read_arrays, write_arrays
+from lessbits._internal.arrays import check_format, read_arrays, write_arrays
 from lessbits._internal.plain_values import plain
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.networks import Network, make_network
 from lessbits.quantizers import Compressor
 
-FORMAT = "lessbits-model-2"
+FORMAT, BEFORE = "lessbits-model-3", "lessbits-model-2"
 NUMBERS = ("n_nodes_", "n_iter_", "bits_", "n_features_in_")
 NAMES = ("classes_", "feature_names_in_", "groups_")  # these may be texts
 
@@ -49,11 +49,7 @@ def load_model(kind: Any, path: str | PathLike[str]) -> Any:
         if "model" not in texts:
             raise InputError(f"no model: it has the format {texts.get('format')!r} only")
         facts = json.loads(texts["model"])
-        if facts["format"] != FORMAT:
-            raise InputError(
-                f"no model of this version: its format is {facts['format']!r}, not {FORMAT!r}; fit it again, or load "
-                "it with the version of lessbits that wrote it"
-            )
+        check_format(texts, facts["format"], "model", (FORMAT, BEFORE))
         if facts["kind"] != kind.__name__:
             raise InputError(f"a {facts['kind']}, no {kind.__name__}: load it with {facts['kind']}.load")
         model = kind(**{name: _restored(value) for name, value in facts["parameters"].items()})

@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
+from lessbits._internal.files import make_folder
 from lessbits._internal.hashing import fingerprint
 from lessbits._internal.keyword_options import takes_options
+from lessbits._internal.logging import logger
 from lessbits.config.build import build_all_parts, link_model_of
 from lessbits.config.settings import Settings
 from lessbits.engines.checks import default_goal
@@ -21,6 +24,7 @@ from lessbits.methods.registry import find_method
 from lessbits.methods.request import MethodRequest
 from lessbits.networks import Network
 from lessbits.problems import Problem
+from lessbits.problems.computed import loss_marks
 from lessbits.studies.comparison import Comparison, ComparisonInterrupted, make_row, rank
 from lessbits.studies.options import TARGET, CompareKeywords, CompareOptions
 from lessbits.tuning import tune
@@ -147,8 +151,11 @@ class _Runs:
         made = provenance(self.problem, self.network, chosen) if self.settings else trace.provenance
         trace = trace.with_settings({**self.settings, **trace.settings}, {**made, IDENTITY: identity})
         if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            trace.save(file)
+            try:
+                make_folder(file.parent)
+                trace.save(file)
+            except OSError as error:
+                logger.warning(f"{file} could not be written ({error.strerror or error}): the comparison goes on")
         return trace
 
     def compile_ahead(self) -> None:
@@ -203,7 +210,11 @@ class _Runs:
         """Return what must be the same for a trace in the folder to be used again."""
         common = replace(self.options, methods=(), quantizers=(), seeds=(), out=None, progress=None)
         links = (self.network.owner, self.network.neighbor, self.network.weight)
-        return fingerprint(__version__, self.problem, links, common, method, quantizer, seed)
+        return fingerprint(__version__, self.problem, links, common, method, quantizer, seed, *self._loss_marks)
+
+    @cached_property
+    def _loss_marks(self) -> tuple[list[str], ...]:
+        return loss_marks(self.problem)
 
 
 def _read(file: Path, identity: str) -> Trace | None:
@@ -219,6 +230,9 @@ def remove_other_traces(folder: Path, kept: Sequence[Trace]) -> None:
     """Remove traces of other comparisons from a folder, so that a report of the folder does not mix them."""
     identities = {trace.provenance.get(IDENTITY) for trace in kept}
     for file in folder.glob("*.trace"):
-        found = Trace.load(file).provenance.get(IDENTITY)
+        try:
+            found = Trace.load(file).provenance.get(IDENTITY)
+        except InputError:
+            continue  # damaged, or no trace: not ours to remove
         if found is not None and found not in identities:
             file.unlink()

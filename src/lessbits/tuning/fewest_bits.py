@@ -22,6 +22,7 @@ from lessbits.methods.common import ill_conditioned
 from lessbits.methods.registry import all_methods, find_method
 from lessbits.networks import Network
 from lessbits.problems import Problem
+from lessbits.problems.computed import loss_marks
 from lessbits.tuning.attempts import Attempt, moved, neighbours, with_levels
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, fading_choices, predictable_choices
 from lessbits.tuning.records import Records, stored_in
@@ -215,7 +216,7 @@ class FewestBits:
     @cached_property
     def _mark(self) -> str:
         """The fingerprint of the problem and the network, which all outcomes share."""
-        return fingerprint(self.problem, self.network)
+        return fingerprint(self.problem, self.network, *loss_marks(self.problem))
 
     def _say(self, text: str) -> None:
         if self.progress is not None:

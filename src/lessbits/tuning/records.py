@@ -8,11 +8,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from lessbits._internal.arrays import CHECKSUM
+from lessbits._internal.files import make_folder
+from lessbits._internal.hashing import fingerprint
+from lessbits._internal.logging import logger
 from lessbits._internal.plain_values import plain
+from lessbits._internal.wording import counted
 from lessbits.engines.simulate.sweep import Outcome
 from lessbits.errors import InputError
 
-FORMAT = "lessbits-outcomes-1"
+FORMAT, BEFORE = "lessbits-outcomes-2", "lessbits-outcomes-1"
 
 
 class Records:
@@ -24,21 +29,17 @@ class Records:
         self.whole = True  # whether the file ends with a whole line
         self.known: dict[tuple[Any, ...], Outcome] = {}
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             if self.path.is_file():
                 self._read(self.path)
 
     def _read(self, path: Path) -> None:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace")
         self.whole = not text or text.endswith("\n")
-        for line in text.splitlines():
+        lines, damaged = text.split("\n"), 0
+        for line in lines[:-1]:
             try:
-                entry = json.loads(line)
-                if (given := entry.pop("format", FORMAT)) != FORMAT:
-                    raise InputError(
-                        f"{path} has the format {given!r}, but this version of lessbits reads {FORMAT!r}: name another "
-                        "folder"
-                    )
+                entry = _checked(json.loads(line), path)
                 if entry.pop("of") == self.mark:
                     for name in ("value", "error"):  # JSON has no NaN
                         entry[name] = math.nan if entry[name] is None else entry[name]
@@ -46,8 +47,14 @@ class Records:
                     self.known[self.key(outcome.sizes, outcome.seed)] = outcome
             except InputError:
                 raise
-            except (ValueError, KeyError, TypeError):
-                continue  # a line that was cut off while it was written
+            except (ValueError, KeyError, TypeError, AttributeError):
+                damaged += 1
+        # The last one, without its end, was cut off while it was written.
+        if damaged:
+            logger.warning(
+                f"{counted(damaged, 'line')} of {path} {'is' if damaged == 1 else 'are'} damaged: what was "
+                "there is run again"
+            )
 
     @staticmethod
     def key(sizes: Mapping[str, float], seed: int) -> tuple[Any, ...]:
@@ -64,10 +71,30 @@ class Records:
         with self.lock:
             self.known[self.key(outcome.sizes, outcome.seed)] = outcome
             if self.path is not None:
-                entry = {"format": FORMAT, "of": self.mark, **asdict(outcome)}
-                with self.path.open("a", encoding="utf-8") as stream:
-                    stream.write(("" if self.whole else "\n") + json.dumps(plain(entry), allow_nan=False) + "\n")
-                self.whole = True
+                self._append(self.path, plain({"format": FORMAT, "of": self.mark, **asdict(outcome)}))
+
+    def _append(self, path: Path, entry: dict[str, Any]) -> None:
+        line = json.dumps({**entry, CHECKSUM: fingerprint(entry)}, allow_nan=False)
+        try:
+            with path.open("a", encoding="utf-8") as stream:
+                stream.write(("" if self.whole else "\n") + line + "\n")
+            self.whole = True
+        except OSError as error:
+            self.path, self.whole = None, False
+            logger.warning(f"{path} ends here ({error.strerror or error}): the search goes on, but cannot be resumed")
+
+
+def _checked(entry: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return an entry without format and checksum. Raise an error if they do not fit, or the format is not known."""
+    given, mark = entry.get("format", BEFORE), entry.pop(CHECKSUM, None)
+    if given not in (FORMAT, BEFORE):
+        raise InputError(
+            f"{path} has the format {given!r}, but this version of lessbits reads {FORMAT!r}: name another folder"
+        )
+    if mark != (fingerprint(entry) if given == FORMAT else None):
+        raise ValueError
+    entry.pop("format", None)
+    return entry
 
 
 def stored_in(out: Path) -> str:

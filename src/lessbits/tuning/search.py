@@ -14,6 +14,7 @@ from lessbits.errors import InputError
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
+from lessbits.problems.computed import loss_marks
 from lessbits.tuning.grid import GridSpec, check_grid, make_axes
 from lessbits.tuning.grid_search import GridSearch
 from lessbits.tuning.neighbour_search import NeighbourSearch
@@ -89,7 +90,8 @@ def search_mark(
     """Return the fingerprint of a search: outcomes of searches with the same one can be reused."""
     # The searched step sizes are set to one, which is the same for all candidates.
     shared = replace(method, **dict.fromkeys(names, 1.0))  # type: ignore[type-var]
-    return fingerprint(problem, network, shared, budget, options.record_every, options.aim == "bits")
+    marks = loss_marks(problem)
+    return fingerprint(problem, network, shared, budget, options.record_every, options.aim == "bits", *marks)
 
 
 def _needed(method: Method, problem: Problem, epochs: float | None, bits: float | None) -> int | None:

@@ -13,7 +13,8 @@ from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.identity import run_identity
 from lessbits.engines.interrupts import Interrupts
 from lessbits.engines.options import RunOptions
-from lessbits.engines.recording.checkpoints import Checkpoint, name_leaves, put_leaves
+from lessbits.engines.recording.checkpoint_files import Checkpoint, name_leaves, put_leaves
+from lessbits.engines.recording.checkpoints import folder_held
 from lessbits.engines.recording.progress import Progress
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import Trace
@@ -40,10 +41,11 @@ def run_stepwise(
     options = options.checked(problem, network, method)
     clock = time.perf_counter()
     run = _Run(Rank(problem, network, method, transport, options), options)
-    run.begin()
-    compile_seconds = time.perf_counter() - clock
-    with Interrupts() as interrupts, Progress(options, run.iteration, shown=transport.rank == 0) as bar:
-        run.loop(interrupts, bar)
+    with folder_held(options.checkpoints, transport):
+        run.begin()
+        compile_seconds = time.perf_counter() - clock
+        with Interrupts() as interrupts, Progress(options, run.iteration, shown=transport.rank == 0) as bar:
+            run.loop(interrupts, bar)
     x = transport.broadcast(run.x) if options.scoring else run.own_x()
     ending = Ending(x, run.iteration, compile_seconds, run.interrupted)
     transport.close()

@@ -1,47 +1,42 @@
 """Checkpoints, from which a run resumes with the same numbers. They are written atomically."""
 
-import hashlib
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
-
-from lessbits._internal.arrays import first_line, load_arrays, write_arrays
+from lessbits._internal.files import PARTIAL, make_folder, remove
+from lessbits._internal.locks import FolderLock
 from lessbits._internal.logging import logger
-from lessbits._internal.plain_values import plain
+from lessbits.engines.distributed.transport import Transport
+from lessbits.engines.recording.checkpoint_files import Checkpoint, Identity, read_checkpoint, read_marks
 from lessbits.errors import InputError
 
-FORMAT = "lessbits-checkpoint-1"
-LONG = 16  # length of a fingerprint, which is not shown to the user
 KEPT = 2  # checkpoints, so that one is left if the newest is damaged
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """The contents of a checkpoint."""
+@dataclass
+class _Run:
+    """The run that has the folder."""
 
-    iteration: int
-    state: Mapping[str, np.ndarray]  # of all nodes, by name of the array
-    records: Mapping[str, np.ndarray]
-    since: Mapping[str, np.ndarray]  # counts and times since the last record
-    marks: Mapping[str, str]  # the identity of the run, which must match to resume
+    lock: FolderLock | None = None
+    written: list[int] = field(default_factory=list)  # iterations that it wrote or resumed from
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """A folder of checkpoints. A run also writes one when it is interrupted. The last two are kept.
+    """A folder of checkpoints. A run also writes one when it is interrupted. The last two of the run are kept.
+
+    One run writes to a folder at a time.
 
     Attributes:
         folder: The folder. Without `resume` it must not hold checkpoints yet.
         every: Iterations between two checkpoints; None writes one only when the run is interrupted.
         resume: Whether to resume from a checkpoint in the folder.
-        resume_at: Iteration of the checkpoint to resume from; None for the newest.
+        resume_at: Iteration of the checkpoint to resume from; None for the newest that is whole.
         settings: Stored in each checkpoint, for information only.
 
     Example:
@@ -62,6 +57,7 @@ class Checkpoints:
     resume: bool = False
     resume_at: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    _run: _Run = field(default_factory=_Run, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Raise an `InputError` for a folder that is a file, and for an interval below 1."""
@@ -85,130 +81,120 @@ class Checkpoints:
         return self.every is not None and now // self.every > before // self.every
 
     def write(self, saved: Checkpoint) -> None:
-        """Write a checkpoint, and remove all but the last two. Log a warning if it cannot be written."""
-        arrays = {
-            f"{group}.{name}": np.asarray(array)
-            for group in ("state", "records", "since")
-            for name, array in getattr(saved, group).items()
-        }
-        facts = {"iteration": saved.iteration, "marks": dict(saved.marks), "settings": plain(dict(self.settings))}
-        text = json.dumps(facts)
-        metadata = {"format": FORMAT, "facts": text, "checksum": _checksum(arrays, text)}
+        """Write a checkpoint, and remove all but the last two of this run. Log a warning if it cannot be written."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_arrays(self.path(saved.iteration), arrays, metadata)
+            make_folder(self.folder)
+            saved.write(self.path(saved.iteration), self.settings)
+            written = self._run.written
+            written[:] = [*(known for known in written if known < saved.iteration), saved.iteration][-KEPT:]
+            for old in self.iterations():
+                if old < written[0] and read_marks(self.path(old)) == saved.identity.marks:
+                    remove(self.path(old))
         except OSError as error:
             logger.warning(
                 f"the checkpoint of iteration {saved.iteration} could not be written "
                 f"({error.strerror or error}): the run goes on, and earlier checkpoints stay"
             )
-            return
-        for old in self.iterations()[:-KEPT]:
-            self.path(old).unlink(missing_ok=True)
 
     def record_every(self) -> int | None:
         """Return the record interval of the run to resume, or None if there is no checkpoint to resume from."""
-        existing = self.iterations()
-        if not self.resume or not existing:
+        if not self.resume:
             return None
-        wanted = existing[-1] if self.resume_at is None else self.resume_at
         try:
-            return int(read_checkpoint(self.path(wanted)).marks["record_every"])
+            return int(self._find()[0].identity.marks["record_every"])
         except (InputError, LookupError):
             return None  # `read` raises the error
 
     def check(self) -> None:
-        """Raise an `InputError` if the folder holds checkpoints of another run and `resume` is False."""
+        """Raise an `InputError` if a run could not use the folder.
+
+        That is if it cannot be written, another run writes there, or it holds checkpoints and `resume` is False.
+        """
+        self.take()
+        self.release()
+
+    def release(self) -> None:
+        """Let other runs have the folder."""
+        if self._run.lock is not None:
+            self._run.lock.release()
+            self._run.lock = None
+
+    def take(self) -> None:
+        """Have the folder for one run, until `release`. Raise an `InputError` as `check` does."""
+        self.release()  # an earlier run of this object, which did not end well
+        try:
+            make_folder(self.folder)
+            self._run.lock = FolderLock(self.folder)
+        except BlockingIOError as error:
+            raise InputError(
+                f"{self.folder} is in use by another run ({error.strerror}): wait until it ends, or name another folder"
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"checkpoints cannot be written to {self.folder} ({error.strerror}): name another folder"
+            ) from None
+        self._run.written.clear()
+        for partial in self.folder.glob(f"checkpoint-*{PARTIAL}"):  # of a run that was killed
+            remove(partial)
         existing = self.iterations()
         if existing and not self.resume:
+            self.release()
             raise InputError(
                 f"{self.folder} holds a checkpoint of iteration {existing[-1]} already: give --resume to go on from "
                 "it, or name another folder"
             )
 
-    def read(self, marks: Mapping[str, str]) -> Checkpoint | None:
-        """Return the checkpoint to resume from, or None for a new run.
+    def read(self, identity: Identity) -> Checkpoint | None:
+        """Return the checkpoint to resume from, or None for a new run. The run has the folder already.
 
-        Raise an `InputError` if the checkpoint is damaged or belongs to another run; `marks` is the identity of this
-        run.
+        A damaged one is passed over, with a warning, unless `resume_at` names it. Raise an `InputError` if none is
+        whole, or it belongs to another run; `identity` is that of this run.
         """
-        self.check()
         if not self.resume:
             return None
+        saved, passed_over = self._find()
+        if different := identity.differences(saved.identity):
+            raise InputError(
+                f"the checkpoints in {self.folder} belong to another run, with another {', '.join(different)}: give "
+                "the same, or name another folder"
+            )
+        if passed_over:
+            logger.warning(
+                f"{passed_over[0]}: the run goes on from that of iteration {saved.iteration}, which is whole"
+            )
+        self._run.written.append(saved.iteration)
+        return saved
+
+    def _find(self) -> tuple[Checkpoint, list[str]]:
+        """Return the checkpoint to resume from, and what is wrong with newer ones, newest first."""
         existing = self.iterations()
         if not existing:
             raise InputError(f"there is no checkpoint in {self.folder} to resume from: leave --resume out to begin one")
-        wanted = existing[-1] if self.resume_at is None else self.resume_at
-        if wanted not in existing:
-            raise InputError(
-                f"{self.folder} has no checkpoint of iteration {wanted}, only of {', '.join(map(str, existing))}"
-            )
-        try:
-            saved = read_checkpoint(self.path(wanted))
-        except InputError as error:
-            others = [iteration for iteration in existing if iteration != wanted and self._whole(iteration)]
-            offer = "no other one is whole"
-            if others:
-                offer = f"that of iteration {others[-1]} is whole: go on from it with --resume-at {others[-1]}"
-            raise InputError(f"{error}; {offer}") from None
-        names = [*marks, *(name for name in saved.marks if name not in marks)]
-        different = [name for name in names if saved.marks.get(name) != marks.get(name)]
-        if different:
-            short = (f"{name} (was {saved.marks.get(name)}, now {marks.get(name)})" for name in different)
-            facts = [
-                name if len(marks.get(name, "")) == LONG else line for name, line in zip(different, short, strict=True)
-            ]
-            raise InputError(
-                f"the checkpoints in {self.folder} belong to another run, with another {', '.join(facts)}: give the "
-                "same, or name another folder"
-            )
-        return saved
-
-    def _whole(self, iteration: int) -> bool:
-        try:
-            read_checkpoint(self.path(iteration))
-        except InputError:
-            return False
-        return True
+        if self.resume_at is not None:
+            if self.resume_at not in existing:
+                raise InputError(
+                    f"{self.folder} has no checkpoint of iteration {self.resume_at}, only of "
+                    f"{', '.join(map(str, existing))}"
+                )
+            return read_checkpoint(self.path(self.resume_at)), []
+        passed_over: list[str] = []
+        for iteration in reversed(existing):
+            try:
+                return read_checkpoint(self.path(iteration)), passed_over
+            except InputError as error:
+                passed_over.append(str(error))
+        raise InputError(f"{passed_over[0]}; no other one is whole: leave --resume out, and name another folder")
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint, and verify its checksum."""
+@contextmanager
+def folder_held(checkpoints: Checkpoints | None, transport: Transport) -> Iterator[None]:
+    """Have the folder of checkpoints, if there is one, for a run. All ranks call this; the first one writes there."""
+    if checkpoints is None:
+        yield
+        return
+    transport.at_first(checkpoints.take)
     try:
-        arrays, metadata = load_arrays(path)
-        if metadata.get("format") != FORMAT:
-            raise InputError(f"{path} is no checkpoint of this version: its format is {metadata.get('format')!r}")
-        if metadata["checksum"] != _checksum(arrays, metadata["facts"]):
-            raise InputError(f"{path} is damaged: its checksum does not fit")
-        facts = json.loads(metadata["facts"])
-    except InputError:
-        raise
-    except (OSError, LookupError, ValueError) as error:
-        raise InputError(f"{path} is damaged: {first_line(error)}") from None
-    groups: dict[str, dict[str, np.ndarray]] = {"state": {}, "records": {}, "since": {}}
-    for name, array in arrays.items():
-        group, _, rest = name.partition(".")
-        groups[group][rest] = array
-    return Checkpoint(int(facts["iteration"]), marks=facts["marks"], **groups)
-
-
-def _checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(arrays):
-        digest.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode())
-        digest.update(arrays[name].tobytes())
-    return digest.hexdigest()
-
-
-def name_leaves(state: Any) -> dict[str, Any]:
-    """Return the arrays of a state by name, such as `memory.h`."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
-
-
-def put_leaves(state: Any, arrays: Mapping[str, Any]) -> Any:
-    """Return a state of the same structure with these arrays."""
-    names = list(name_leaves(state))
-    if set(names) != set(arrays):
-        raise InputError("the checkpoint belongs to another method: its state has other parts")
-    return jax.tree.unflatten(jax.tree.structure(state), [arrays[name] for name in names])
+        yield
+    finally:
+        if transport.rank == 0:
+            checkpoints.release()

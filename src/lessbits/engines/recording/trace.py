@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lessbits._internal.arrays import read_arrays, write_arrays
+from lessbits._internal.arrays import check_format, read_arrays, write_arrays
 from lessbits._internal.figures import COLOURS, TITLES, UNITS, label_axis, style_axis, title_of
 from lessbits._internal.notebook import html_facts
 from lessbits._internal.plain_values import plain
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import pandas
 
-FORMAT = "lessbits-trace-1"
+FORMAT, BEFORE = "lessbits-trace-2", "lessbits-trace-1"
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Trace":
-        """Read a trace that `save` wrote."""
+        """Read a trace that `save` wrote; an `InputError` says that it is damaged."""
         return read_arrays(path, "trace", cls.unpacked)
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -221,7 +221,6 @@ class Trace:
     @classmethod
     def unpacked(cls, arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> "Trace":
         """Return the trace from what `packed` returned."""
-        if texts.get("format") != FORMAT:
-            raise InputError(f"no trace of this version: its format is {texts.get('format')!r}, not {FORMAT!r}")
+        check_format(texts, texts.get("format"), "trace", (FORMAT, BEFORE))
         columns = {name: arrays[f"column.{name}"] for name in json.loads(texts["columns"])}
         return cls(columns, arrays["x"], **json.loads(texts["ending"]))

@@ -11,7 +11,7 @@ from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import header_bytes
 from lessbits.engines.identity import run_identity
 from lessbits.engines.options import RunOptions
-from lessbits.engines.recording.checkpoints import Checkpoint, name_leaves, put_leaves
+from lessbits.engines.recording.checkpoint_files import Checkpoint, Identity, name_leaves, put_leaves
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.schedule import record_ends
 from lessbits.methods.base import Method, State
@@ -28,7 +28,7 @@ class ChunkRecorder:
         self.constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
         self.last = 0  # iteration of the previous chunk
         self.since: dict[str, Any] = {"work": 0, "sent": 0, "wire": 0.0, "seconds": 0.0}
-        self.identity: dict[str, str] = {}
+        self.identity: Identity | None = None
 
     def resume(self, state: State, problem: Problem, network: Network, method: Method) -> tuple[State, int]:
         """Return the state and the iteration to start from: those of a checkpoint if the run is to be resumed."""
@@ -80,6 +80,7 @@ class ChunkRecorder:
         """Write a checkpoint if the run has a folder for them."""
         if self.options.checkpoints is None:
             return
+        assert self.identity is not None
         state = {name: np.asarray(leaf) for name, leaf in name_leaves(jax.device_get(chunk.state)).items()}
         saved = Checkpoint(int(chunk.iteration), state, self.recorder.saved(), {}, self.identity)
         self.options.checkpoints.write(saved)

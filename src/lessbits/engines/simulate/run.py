@@ -22,6 +22,7 @@ from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.interrupts import Interrupts
 from lessbits.engines.options import RunKeywords, RunOptions
+from lessbits.engines.recording.checkpoints import folder_held
 from lessbits.engines.recording.progress import Progress
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import Trace
@@ -123,6 +124,19 @@ def simulate(
     make_room()
     run_options = run_options.checked(problem, network, method)
     check_new_names("measure", measures or {}, run_options.metrics or {})
+    with folder_held(run_options.checkpoints, SingleProcess()):
+        return _simulate(problem, network, method, run_options, measures, devices)
+
+
+def _simulate(
+    problem: Problem,
+    network: Network,
+    method: Method,
+    run_options: RunOptions,
+    measures: Mapping[str, Measure] | None,
+    devices: int | None,
+) -> Trace:
+    """Run with options that are checked."""
     assert run_options.start is not None
     codecs = make_codecs(method.compressors, problem.dim, run_options.code)
     devices = choose_devices(devices, network.nodes, problem.dim)
