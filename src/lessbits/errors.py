@@ -5,6 +5,8 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 LARGEST_SEED = 2**64 - 1
@@ -49,10 +51,19 @@ def mistake_line(error: BaseException) -> str | None:
         case InputError():
             return str(error)
         case MemoryError():
-            return f"this needs more memory than there is ({printable(str(error))}): take fewer nodes, dimensions or samples"
+            return out_of_memory(error)
         case OSError():
             return printable(f"{error.filename or 'input or output'}: {error.strerror or error}")
-    return None
+    return out_of_memory(error)
+
+
+def out_of_memory(error: BaseException) -> str | None:
+    """Return the line for memory that is not there, in Python or on the device of JAX; None for other errors."""
+    text = next(iter(str(error).splitlines()), "").removeprefix("RESOURCE_EXHAUSTED: ")
+    if not isinstance(error, MemoryError) and not str(error).startswith("RESOURCE_EXHAUSTED"):
+        return None
+    why = f" ({printable(text[:200])})" if text else ""
+    return f"this needs more memory than there is{why}: take fewer nodes, dimensions or samples"
 
 
 def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
@@ -68,23 +79,14 @@ def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
     raise InputError(f"unknown {kind} {given!r}: {hint}choose one of {', '.join(names)}")
 
 
-def check_keywords(function: str, given: Iterable[str], allowed: Iterable[str]) -> None:
-    """Raise if a keyword argument is not one of `allowed`, with the nearest match."""
-    names = list(allowed)
-    for name in given:
-        check_name(f"option of {function}", name, names)
-
-
 def check_whole(name: str, given: Any, least: int | None = None, most: int | None = None) -> int:
-    """Return `given` as an int if it is a whole number within the bounds, else raise.
-
-    Integers of NumPy are whole numbers. True and False are not, nor is 3.0: a float may have lost digits.
-    """
-    if isinstance(given, bool) or not isinstance(given, Integral):
+    """Return `given` as an int if it is a whole number within the bounds, else raise."""
+    if not is_whole(given):
         raise InputError(f"{name} is {_shown(given)}, but it must be a whole number{_range(least, most)}")
-    if (least is not None and given < least) or (most is not None and given > most):
-        raise InputError(f"{name} is {given}, but it must be{_range(least, most)}")
-    return int(given)
+    number = int(given)
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise InputError(f"{name} is {number}, but it must be{_range(least, most)}")
+    return number
 
 
 def check_number(name: str, given: Any, least: float | None = None, most: float | None = None) -> float:
@@ -114,13 +116,33 @@ def check_flag(name: str, given: Any) -> bool:
     raise InputError(f"{name} is {_shown(given)}, but it must be True or False")
 
 
+def check_path(name: str, given: Any) -> Path:
+    """Return a file or folder that was given as a path or as text, else raise."""
+    if isinstance(given, str | PathLike) and str(given):
+        return Path(given)
+    raise InputError(f"{name} is {_shown(given)}, but it must be a path")
+
+
+def check_seed(given: Any, name: str = "seed") -> int:
+    """Return a seed from 0 to 2^64 - 1, else raise."""
+    return check_whole(name, given, 0, LARGEST_SEED)
+
+
 def check_seeds(given: Any) -> list[int]:
     """Return a list of seeds, each from 0 to 2^64 - 1, else raise."""
     if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
         raise InputError(f"seeds is {_shown(given)}, but it must be a list with at least one seed")
     if not len(given):
         raise InputError("no seed was given: give at least one")
-    return [check_whole("seed", seed, 0, LARGEST_SEED) for seed in given]
+    return [check_seed(seed) for seed in given]
+
+
+def is_whole(given: Any, least: float = -math.inf, most: float = math.inf) -> bool:
+    """Return whether this is a whole number, of Python or of NumPy.
+
+    True and False are not, nor is 3.0: a float may have lost digits.
+    """
+    return isinstance(given, Integral) and not isinstance(given, bool) and least <= int(given) <= most
 
 
 def is_number(given: Any) -> bool:
@@ -149,5 +171,7 @@ def _shown(given: Any) -> str:
 
 def _range(least: float | None, most: float | None) -> str:
     if least is None or most is None:
-        return "" if least is None and most is None else f" at least {least:g}" if most is None else f" at most {most:g}"
+        return (
+            "" if least is None and most is None else f" at least {least:g}" if most is None else f" at most {most:g}"
+        )
     return f" from {least} to {most}"

@@ -1,6 +1,5 @@
 """Files of named arrays and texts (safetensors): written completely or not at all, and read without running code."""
 
-import json
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -46,7 +45,7 @@ def read_arrays(
         raise InputError(f"there is no {kind} {path}") from None
     except InputError as error:
         raise InputError(f"{path} is {error}") from None
-    except (OSError, LookupError, TypeError, ValueError, json.JSONDecodeError) as error:
+    except (OSError, LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is no {kind}, or a damaged one: {first_line(error)}") from None
 
 

@@ -114,7 +114,9 @@ def _print_columns(columns: list[dict[str, Any]], name: str) -> None:
     width = max(len("column"), *(len(column["name"]) for column in columns))
     print_line(f"{'column':<{width}}  {'kind':<7}  {'different':>9}  {'missing':>7}")
     for column in columns:
-        print_line(f"{column['name']:<{width}}  {column['kind']:<7}  {column['different']:>9,}  {column['missing']:>7,}")
+        print_line(
+            f"{column['name']:<{width}}  {column['kind']:<7}  {column['different']:>9,}  {column['missing']:>7,}"
+        )
     print()
     print_line(f"name the column to predict, and the sites if there are any: lessbits data info {name} --target COLUMN")
 

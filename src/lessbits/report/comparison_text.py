@@ -2,7 +2,6 @@
 
 from typing import Any
 
-
 from lessbits._internal.wording import counted, human, mean_and_spread
 from lessbits.report.text import Terminal, number_table
 

@@ -153,7 +153,9 @@ def _draw_group(axis: Any, group: RunGroup, number: int, across: str, upwards: s
         marker = MARKERS[number % len(MARKERS)]
         # Between few records a straight line would claim too much.
         steps = "steps-post" if len(trace) < FEW_RECORDS else "default"
-        axis.plot(trace[across], height, label=_drawn(group.name), marker=marker, markevery=0.2, drawstyle=steps, **look)
+        axis.plot(
+            trace[across], height, label=_drawn(group.name), marker=marker, markevery=0.2, drawstyle=steps, **look
+        )
     elif (found := band(group, across, upwards)) is not None:
         axis.fill_between(found["x"], found["low"], found["high"], color=look["color"], alpha=0.2, linewidth=0)
         axis.plot(found["x"], found["middle"], label=_drawn(group.name), **look)

@@ -30,8 +30,8 @@ def draw_network(edges: list[list[Any]]) -> str | None:
     ]
     radius = max(1.5, min(7.0, 60 / math.sqrt(len(positions))))
     dots = [
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"><title>node {escape(str(node))}: {graph.degree(node)} neighbours'
-        "</title></circle>"
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">'
+        f"<title>node {escape(str(node))}: {graph.degree(node)} neighbours</title></circle>"
         for node, (x, y) in sorted(positions.items())
     ]
     inside = "\n".join(['<g class="edges">', *lines, '</g><g class="nodes">', *dots, "</g>"])

@@ -8,7 +8,7 @@ from typing import TypedDict
 from lessbits.engines.checks import Metric
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.trace import LinkModel
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_flag, check_number, check_path, check_seeds, check_whole
 from lessbits.methods.registry import find_method
 
 METHODS = ("primal-dual", "tree", "lead", "choco")
@@ -69,6 +69,16 @@ class CompareOptions:
             find_method(method)
         if self.until is None:
             raise InputError("a comparison needs a target: give until")
+        check_number("until", self.until, 0)
+        check_whole("iterations", self.iterations, 1)
+        if self.record_every is not None:
+            check_whole("record_every", self.record_every, 1)
+        check_whole("batch_size", self.batch_size, 1)
+        check_seeds(self.seeds)
+        for name in ("tuned", "corrected"):
+            check_flag(name, getattr(self, name))
+        if self.out is not None:
+            check_path("out", self.out)
 
     def run_options(self, seed: int) -> RunOptions:
         """Return the options of one run."""

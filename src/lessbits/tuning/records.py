@@ -4,13 +4,13 @@ import json
 import math
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from lessbits._internal.plain_values import plain
 from lessbits.engines.simulate.sweep import Outcome
-from lessbits.errors import InputError
+from lessbits.errors import InputError, is_number
 
 FORMAT = "lessbits-outcomes-1"
 
@@ -29,7 +29,7 @@ class Records:
                 self._read(self.path)
 
     def _read(self, path: Path) -> None:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace")
         self.whole = not text or text.endswith("\n")
         for line in text.splitlines():
             try:
@@ -42,12 +42,12 @@ class Records:
                 if entry.pop("of") == self.mark:
                     for name in ("value", "error"):  # JSON has no NaN
                         entry[name] = math.nan if entry[name] is None else entry[name]
-                    outcome = Outcome(**entry)
+                    outcome = _checked(Outcome(**entry))
                     self.known[self.key(outcome.sizes, outcome.seed)] = outcome
             except InputError:
                 raise
-            except (ValueError, KeyError, TypeError):
-                continue  # a line that was cut off while it was written
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+                continue  # a line that was cut off while it was written, or is not ours
 
     @staticmethod
     def key(sizes: Mapping[str, float], seed: int) -> tuple[Any, ...]:
@@ -68,6 +68,19 @@ class Records:
                 with self.path.open("a", encoding="utf-8") as stream:
                     stream.write(("" if self.whole else "\n") + json.dumps(plain(entry), allow_nan=False) + "\n")
                 self.whole = True
+
+
+def _checked(outcome: Outcome) -> Outcome:
+    """Return an outcome that was read from a file; raise a ValueError if a part is of another type."""
+    for entry in fields(Outcome):
+        given, kind = getattr(outcome, entry.name), entry.type
+        whole = kind in (int, "int") and type(given) is int
+        number = kind in (float, "float") and isinstance(given, float | int) and not isinstance(given, bool)
+        flag = kind in (bool, "bool") and isinstance(given, bool)
+        table = isinstance(given, dict) and all(map(is_number, given.values())) and entry.name == "sizes"
+        if not (whole or number or flag or table):
+            raise ValueError(f"{entry.name} is {given!r}")
+    return outcome
 
 
 def stored_in(out: Path) -> str:

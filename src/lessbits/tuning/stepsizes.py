@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from lessbits._internal.logging import say_if_slow
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, check_seed
 from lessbits.methods.base import Method
 from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
@@ -13,6 +13,7 @@ from lessbits.methods.registry import find_method
 from lessbits.methods.request import MethodRequest, check_corrected, resolve_choices
 from lessbits.networks import Network
 from lessbits.problems import Problem
+from lessbits.problems.origin import check_kinds
 from lessbits.quantizers import Compressor, make_quantizer
 from lessbits.tuning.stability import try_step_sizes
 
@@ -53,6 +54,8 @@ def make_method(
         >>> lessbits.make_method("choco", problem, network, "top-10", gamma=0.3).alpha
         1.0
     """
+    check_kinds(problem, network)
+    check_seed(seed)
     kind = find_method(name)
     check_name("stepsizes", stepsizes, STEP_SIZE_RULES)
     option, messages = choices.pop("option", None), choices.pop("messages", None)

@@ -14,7 +14,8 @@ import numpy as np
 from lessbits._internal.arrays import first_line, load_arrays, write_arrays
 from lessbits._internal.logging import logger
 from lessbits._internal.plain_values import plain
-from lessbits.errors import InputError
+from lessbits.engines.recording.checkpoint_checks import check_contents
+from lessbits.errors import InputError, check_flag, check_path, check_whole
 
 FORMAT = "lessbits-checkpoint-1"
 LONG = 16  # length of a fingerprint, which is not shown to the user
@@ -65,11 +66,14 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         """Raise an `InputError` for a folder that is a file, and for an interval below 1."""
-        object.__setattr__(self, "folder", Path(self.folder))
+        object.__setattr__(self, "folder", check_path("the folder of checkpoints", self.folder))
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder} is a file, but checkpoints go into a folder: name another")
-        if self.every is not None and self.every < 1:
-            raise InputError(f"checkpoint_every is {self.every}, but it must be at least 1 iteration")
+        if self.every is not None:
+            check_whole("checkpoint_every, the iterations between two checkpoints,", self.every, 1)
+        if self.resume_at is not None:
+            check_whole("resume_at", self.resume_at, 0)
+        check_flag("resume", self.resume)
 
     def path(self, iteration: int) -> Path:
         """Return the file of the checkpoint of an iteration."""
@@ -114,7 +118,7 @@ class Checkpoints:
         wanted = existing[-1] if self.resume_at is None else self.resume_at
         try:
             return int(read_checkpoint(self.path(wanted)).marks["record_every"])
-        except (InputError, LookupError):
+        except (ValueError, LookupError):
             return None  # `read` raises the error
 
     def check(self) -> None:
@@ -181,9 +185,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if metadata["checksum"] != _checksum(arrays, metadata["facts"]):
             raise InputError(f"{path} is damaged: its checksum does not fit")
         facts = json.loads(metadata["facts"])
+        check_contents(facts, arrays)
     except InputError:
         raise
-    except (OSError, LookupError, ValueError) as error:
+    except (OSError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}") from None
     groups: dict[str, dict[str, np.ndarray]] = {"state": {}, "records": {}, "since": {}}
     for name, array in arrays.items():
