@@ -111,7 +111,7 @@ def check_positive(name: str, given: Any) -> float:
 
 def check_flag(name: str, given: Any) -> bool:
     """Return `given` if it is True or False, else raise: the text "no" would count as true."""
-    if isinstance(given, bool) or type(given).__name__ == "bool_":
+    if type(given).__name__ in ("bool", "bool_"):  # of Python and of NumPy
         return bool(given)
     raise InputError(f"{name} is {_shown(given)}, but it must be True or False")
 

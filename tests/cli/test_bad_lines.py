@@ -48,7 +48,7 @@ SETTINGS = [
     ),
     *("--momentum 1", "--decay -1", "--condition 0", "--regularization -1", "--precision 16.5", "--eta -1"),
     *("--network torus:0x3", "--network torus:axb", "--network far.txt", "--network dense.mtx", "--network ring:"),
-    *("--nodes 10000000 --dim 10000000", "--nodes 10000001", "--network complete --nodes 9999999"),
+    *("--nodes 10000000 --dim 100000", "--nodes 10000001", "--network complete --nodes 9999999"),
     *("--problem logistic --data wide.libsvm --nodes 2", "--problem logistic --data escape.libsvm --nodes 2"),
     *("--data two.csv", "--data two.csv --target c", "--data text.npz", "--problem softmax", "--target a"),
 ]

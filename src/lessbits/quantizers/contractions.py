@@ -23,7 +23,7 @@ class TopK(Contraction):
     def make(cls, kept: int) -> "TopK":
         """Check k. `check` compares it with d, which is not known here."""
         if not is_whole(kept, 1):
-            raise InputError(f"top-{kept} keeps {kept} coordinates, but k must be an integer from 1 to the dimension d")
+            raise InputError(f"top-{kept} keeps {kept} coordinates, but k must be from 1 to the dimension d")
         return cls(int(kept))
 
     @property

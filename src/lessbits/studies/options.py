@@ -10,10 +10,12 @@ from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.trace import LinkModel
 from lessbits.errors import InputError, check_flag, check_number, check_path, check_seeds, check_whole
 from lessbits.methods.registry import find_method
+from lessbits.quantizers import make_quantizer
 
 METHODS = ("primal-dual", "tree", "lead", "choco")
 QUANTIZERS = ("exact", "dit-4", "dit-2")
 TARGET = 1e-3
+WIDE = 2**31 - 1  # a dimension that every number of coordinates fits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,8 @@ class CompareOptions:
                 raise InputError(f"{name} is {given!r}, but it must be a list with at least one entry")
         for method in self.methods:
             find_method(method)
+        for quantizer in self.quantizers:
+            make_quantizer(quantizer, WIDE)  # only the spelling: one that does not fit the problem is passed over
         if self.until is None:
             raise InputError("a comparison needs a target: give until")
         check_number("until", self.until, 0)

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from lessbits._internal.hashing import fingerprint
 from lessbits._internal.keyword_options import read_options, takes_options
+from lessbits._internal.memory import memory_in_a_line
 from lessbits.engines.checks import default_goal
 from lessbits.engines.schedule import record_interval
 from lessbits.engines.simulate.sweep import Budget
@@ -27,6 +28,7 @@ MOST_ITERATIONS = 10_000  # of a run without a budget
 
 
 @takes_options(TuneOptions)
+@memory_in_a_line()
 def tune(
     problem: Problem,
     network: Network,
