@@ -218,3 +218,9 @@ def test_problems_that_cannot_fit_are_refused_before_memory_is_taken(monkeypatch
         lessbits.Consensus.random(nodes=10**7, dim=10**4)
     with pytest.raises(lessbits.InputError, match="1,000 nodes and 5,000 dimensions needs about 400 GB"):
         lessbits.LeastSquares.random(nodes=1000, dim=5000)
+
+
+def test_the_line_of_an_error_cannot_drive_a_terminal():
+    with pytest.raises(lessbits.InputError) as error:
+        lessbits.Trace.load("no\x1b[31m such\nfile\x9b2J\u202e")
+    assert str(error.value) == r"there is no trace no\x1b[31m such file\x9b2J\u202e"

@@ -62,7 +62,7 @@ def check_problem_fits(nodes: int, dim: int, rows: int = 0) -> None:
     """Raise an `InputError` if a problem with some vectors of `dim` numbers per node, and `rows`, does not fit."""
     needed = 8 * nodes * dim * (VECTORS + rows)
     if needed > LITTLE:
-        what = f"a problem of {nodes:,} nodes and {dim:,} dimensions"
+        what = f"a problem of {nodes:,} node{'s' * (nodes > 1)} and {dim:,} dimensions"
         check_fits(needed, free_memory(), what, "take fewer nodes, dimensions or samples")
 
 
