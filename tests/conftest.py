@@ -20,7 +20,10 @@ set_up_programs()
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
 
-# No test depends on how fast the machine is.
+from lessbits._internal import logging as library_logging  # noqa: E402
+
+# No test depends on how fast the machine is, nor on what is said where it is slow.
+library_logging.SLOW = 3600.0
 hypothesis.settings.register_profile("unhurried", deadline=None)
 hypothesis.settings.load_profile("unhurried")
 

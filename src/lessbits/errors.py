@@ -1,12 +1,38 @@
 """Errors in the user's input: one sentence that says what was given, what is allowed, and what to do."""
 
 import difflib
-from collections.abc import Iterable
-from numbers import Real
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+LARGEST_SEED = 2**64 - 1
+UNPRINTED = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control and format characters, halves of pairs, and ends of lines
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Return a text with escapes in place of control characters, which could drive the terminal that prints it.
+
+    >>> print(printable("a\x1b[31mb"), printable("Łódź – ω²"))
+    a\x1b[31mb Łódź – ω²
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign.encode("unicode_escape").decode() if unicodedata.category(sign) in UNPRINTED and sign not in keep else sign
+        for sign in text
+    )
 
 
 class InputError(ValueError):
     """An argument, setting or file of the user is not valid. The message is one line for the user."""
+
+    def __init__(self, message: str) -> None:
+        # Messages name files, columns and sites, which may come from elsewhere.
+        super().__init__(printable(" ".join(str(message).splitlines())))
 
 
 class MissingDataError(InputError):
@@ -23,17 +49,28 @@ def mistake_line(error: BaseException) -> str | None:
         case WireError() | BrokenPipeError():
             return None
         case InputError():
-            return " ".join(str(error).split())
+            return str(error)
         case MemoryError():
-            return f"this needs more memory than there is ({error}): take fewer nodes, dimensions or samples"
+            return out_of_memory(error)
         case OSError():
-            return f"{error.filename or 'input or output'}: {error.strerror or error}"
-    return None
+            return printable(f"{error.filename or 'input or output'}: {error.strerror or error}")
+    return out_of_memory(error)
+
+
+def out_of_memory(error: BaseException) -> str | None:
+    """Return the line for memory that is not there, in Python or on the device of JAX; None for other errors."""
+    text = next(iter(str(error).splitlines()), "").removeprefix("RESOURCE_EXHAUSTED: ")
+    if not isinstance(error, MemoryError) and not str(error).startswith("RESOURCE_EXHAUSTED"):
+        return None
+    why = f" ({printable(text[:200])})" if text else ""
+    return f"this needs more memory than there is{why}: take fewer nodes, dimensions or samples"
 
 
 def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
     """Return `given` if it is one of `allowed`, else raise with the nearest match."""
     names = list(allowed)
+    if not isinstance(given, str):
+        raise InputError(f"the {kind} is {_shown(given)}, but it must be a name: one of {', '.join(names)}")
     if given in names:
         return given
     lower = {name.lower(): name for name in names}
@@ -42,10 +79,99 @@ def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
     raise InputError(f"unknown {kind} {given!r}: {hint}choose one of {', '.join(names)}")
 
 
-def check_positive(name: str, given: float) -> float:
-    """Return `given` if it is a finite number above zero, else raise."""
-    if not isinstance(given, Real):
-        raise InputError(f"{name} is {given!r}, but it must be a number above 0")
-    if not (given > 0 and given < float("inf")):
-        raise InputError(f"{name} is {given:g}, but it must be a finite number above 0")
+def check_whole(name: str, given: Any, least: int | None = None, most: int | None = None) -> int:
+    """Return `given` as an int if it is a whole number within the bounds, else raise."""
+    if not is_whole(given):
+        raise InputError(f"{name} is {_shown(given)}, but it must be a whole number{_range(least, most)}")
+    number = int(given)
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise InputError(f"{name} is {number}, but it must be{_range(least, most)}")
+    return number
+
+
+def check_number(name: str, given: Any, least: float | None = None, most: float | None = None) -> float:
+    """Return `given` if it is a finite number within the bounds, else raise. Numbers of NumPy and JAX are numbers."""
+    number = _as_real(given)
+    if number is None:
+        raise InputError(f"{name} is {_shown(given)}, but it must be a number{_range(least, most)}")
+    if not math.isfinite(number) or (least is not None and number < least) or (most is not None and number > most):
+        raise InputError(f"{name} is {number:g}, but it must be a finite number{_range(least, most)}")
     return given
+
+
+def check_positive(name: str, given: Any) -> float:
+    """Return `given` if it is a finite number above zero, else raise."""
+    number = _as_real(given)
+    if number is None:
+        raise InputError(f"{name} is {_shown(given)}, but it must be a number above 0")
+    if not 0 < number < math.inf:
+        raise InputError(f"{name} is {number:g}, but it must be a finite number above 0")
+    return given
+
+
+def check_flag(name: str, given: Any) -> bool:
+    """Return `given` if it is True or False, else raise: the text "no" would count as true."""
+    if type(given).__name__ in ("bool", "bool_"):  # of Python and of NumPy
+        return bool(given)
+    raise InputError(f"{name} is {_shown(given)}, but it must be True or False")
+
+
+def check_path(name: str, given: Any) -> Path:
+    """Return a file or folder that was given as a path or as text, else raise."""
+    if isinstance(given, str | PathLike) and str(given):
+        return Path(given)
+    raise InputError(f"{name} is {_shown(given)}, but it must be a path")
+
+
+def check_seed(given: Any, name: str = "seed") -> int:
+    """Return a seed from 0 to 2^64 - 1, else raise."""
+    return check_whole(name, given, 0, LARGEST_SEED)
+
+
+def check_seeds(given: Any) -> list[int]:
+    """Return a list of seeds, each from 0 to 2^64 - 1, else raise."""
+    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
+        raise InputError(f"seeds is {_shown(given)}, but it must be a list with at least one seed")
+    if not len(given):
+        raise InputError("no seed was given: give at least one")
+    return [check_seed(seed) for seed in given]
+
+
+def is_whole(given: Any, least: float = -math.inf, most: float = math.inf) -> bool:
+    """Return whether this is a whole number, of Python or of NumPy.
+
+    True and False are not, nor is 3.0: a float may have lost digits.
+    """
+    return isinstance(given, Integral) and not isinstance(given, bool) and least <= int(given) <= most
+
+
+def is_number(given: Any) -> bool:
+    """Return whether this is one finite real number; True and False are not."""
+    number = _as_real(given)
+    return number is not None and math.isfinite(number)
+
+
+def _as_real(given: Any) -> float | None:
+    """Return a number as a float; None for what is no single real number, and for True and False."""
+    if getattr(given, "shape", None) == () and hasattr(given, "dtype"):  # an array of no dimensions
+        given = given.item()
+    if not isinstance(given, Real) or isinstance(given, bool):
+        return None
+    try:
+        return float(given)
+    except OverflowError:  # of a whole number of more than 308 digits
+        return math.inf
+
+
+def _shown(given: Any) -> str:
+    """Return a value for a message, cut short."""
+    text = repr(given)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _range(least: float | None, most: float | None) -> str:
+    if least is None or most is None:
+        return (
+            "" if least is None and most is None else f" at least {least:g}" if most is None else f" at most {most:g}"
+        )
+    return f" from {least} to {most}"

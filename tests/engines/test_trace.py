@@ -68,7 +68,8 @@ def test_saving_replaces_a_file_and_leaves_nothing_else(trace, saved):
 
 
 def test_a_diverged_trace_survives_the_round_trip(trace, tmp_path):
-    columns = {**trace.columns, "error": np.array([1.0, np.inf, np.nan])}
+    columns = {name: column[:3] for name, column in trace.columns.items()}
+    columns["error"] = np.array([1.0, np.inf, np.nan])
     Trace(columns, trace.x * np.nan, False, True, "diverged", 0.5).save(tmp_path / "run.trace")
     loaded = Trace.load(tmp_path / "run.trace")
     assert loaded.diverged
@@ -84,9 +85,13 @@ def test_a_truncated_file_is_refused(saved, share):
         Trace.load(saved)
 
 
+COLUMNS = ("iteration", "error", "bits_per_link", "wire_bits_per_link")
+
+
 def write_foreign(path, texts):
     """Write a file whose checksum is right, whatever else is wrong."""
-    write_arrays(path, {"column.iteration": np.arange(3), "column.error": np.ones(3), "x": np.ones((2, 2))}, texts)
+    columns = {f"column.{name}": np.arange(3.0) for name in COLUMNS}
+    write_arrays(path, {**columns, "x": np.ones((2, 2))}, texts)
 
 
 ENDING = {"converged": True, "diverged": False, "message": "", "compile_seconds": 1.0, "settings": {}}
@@ -108,7 +113,7 @@ ENDING = {"converged": True, "diverged": False, "message": "", "compile_seconds"
     ],
 )
 def test_foreign_and_damaged_files_are_refused(tmp_path, changes, says):
-    right = {"format": FORMAT, "columns": '["iteration", "error"]', "ending": json.dumps(ENDING)}
+    right = {"format": FORMAT, "columns": json.dumps(COLUMNS), "ending": json.dumps(ENDING)}
     write_foreign(tmp_path / "good", right)
     assert len(Trace.load(tmp_path / "good")) == 3
     metadata = {name: text for name, text in {**right, **changes}.items() if text is not None}
@@ -182,7 +187,7 @@ def test_counts_beyond_32_bits_stay_exact():
     "arguments", [{"latency": -1.0}, {"bandwidth": 0.0}, {"gradient": -0.1}, {"latency": float("nan")}]
 )
 def test_a_link_model_that_cannot_be_is_refused(arguments):
-    with pytest.raises(InputError, match="times must be at least 0 and the bandwidth above 0"):
+    with pytest.raises(InputError, match=f"{next(iter(arguments))}.* must be a finite number"):
         LinkModel(**arguments)
 
 

@@ -39,6 +39,26 @@ def test_a_process_keeps_its_programs_when_it_ends_and_the_next_one_finds_them(t
     assert run("well", tmp_path) == (kept, working)
 
 
+@pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "replaced"])
+def test_a_damaged_program_is_mended_once_without_a_word(damage, tmp_path):
+    """Warnings are errors in these processes."""
+    run("well", tmp_path)
+    (folder,) = (tmp_path / "lessbits").iterdir()
+    (program,) = (path for path in folder.iterdir() if path.name.startswith("jit__lambda"))
+    whole = program.read_bytes()
+    middle = len(whole) // 2
+    spoilt = {
+        "cut": whole[:middle],
+        "flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+        "emptied": b"",
+        "replaced": b"no program",
+    }[damage]
+    program.write_bytes(spoilt)
+    kept, _ = run("well", tmp_path)
+    assert program.read_bytes() != spoilt
+    assert run("well", tmp_path)[0] == kept  # found, and not compiled again
+
+
 def test_forgotten_folders_and_the_oldest_programs_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(programs, "MOST_BYTES", 25)
     now = time.time()

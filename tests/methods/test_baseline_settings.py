@@ -98,7 +98,7 @@ MISTAKES = [
     ("lead", {"messages": "broadcast"}, "messages is 'broadcast', but lead has one kind of messages only"),
     ("dgd", {"option": "C", "batch_size": 9}, "batch_size is 9, but no node has more than 8 samples"),
     ("vr-diana", {"batch_size": 9}, "batch_size is 9, but no node has more than 8 samples"),
-    ("nids", {"option": "D", "batch_size": 0, "eta": 0.1}, "batch_size is 0, but a batch has at least one sample"),
+    ("nids", {"option": "D", "batch_size": 0, "eta": 0.1}, "batch_size is 0, but it must be at least 1"),
     ("extra", {"stepsizes": "best"}, "unknown stepsizes 'best'"),
     ("chocko", {}, "did you mean 'choco'"),
 ]
@@ -117,7 +117,7 @@ def test_variance_reduced_methods_refuse_other_gradients(name):
 
 
 def test_an_empty_batch_is_refused_before_step_sizes_are_suggested():
-    assert "batch_size is 0, but a batch has at least one sample" in refusal("nids", option="D", batch_size=0)
+    assert "batch_size is 0, but it must be at least 1" in refusal("nids", option="D", batch_size=0)
 
 
 @pytest.mark.parametrize("name", ["ssda", "msda"])

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,8 +20,6 @@ from lessbits.report.network_drawing import draw_network
 from lessbits.report.page import html_page
 from lessbits.report.runs import X_AXES, further_row, measured_rate
 from lessbits.report.seeds import group_runs
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def run(**settings: Any) -> Trace:
@@ -173,19 +169,6 @@ def test_the_command_reads_files_and_folders(
     wrong = run_command(monkeypatch, capsys, "report", str(tmp_path / "none.trace"), "-o", str(tmp_path / "all.md"))
     assert wrong.status == 2
     assert wrong.err.count("\n") == 1
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    """A real browser without a screen."""
-    if BROWSER is None:
-        pytest.skip("there is no Chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,13 +1,17 @@
 """Files of fitted models, without pickle."""
 
+import json
+
 import networkx
 import numpy as np
 import pandas
 import pytest
 from fits import DIABETES, IRIS
+from safetensors.numpy import save_file
 from sklearn.base import clone
 
 import lessbits
+from lessbits._internal.arrays import load_arrays
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.report.formats import write_report
@@ -77,3 +81,54 @@ def test_several_targets_and_classes_that_are_numbers_are_saved(tmp_path):
     weights = {np.int64(0): 2, 1: 1, 2: 4.5}
     DecentralizedLogisticRegression(tol=0.5, class_weight=weights).fit(*IRIS).save(tmp_path / "model")
     assert DecentralizedLogisticRegression.load(tmp_path / "model").class_weight == {0: 2, 1: 1, 2: 4.5}
+
+
+FORGED = [
+    ("facts/numbers", [1]),
+    ("facts/numbers/n_features_in_", 3),
+    ("facts/numbers/n_features_in_", "ten"),
+    ("facts/numbers/n_iter_", -1),
+    ("facts/numbers/bits_", 1.5),
+    ("facts/numbers/surprise", 1),
+    ("facts/parameters", "none"),
+    ("facts/parameters/__class__", "x"),
+    ("facts/parameters/network", {"nodes": 10**9, "edges": [[0, 1]], "weights": [1.0]}),
+    ("facts/parameters/network", {"nodes": 2, "edges": "0-1", "weights": [1.0]}),
+    ("facts/parameters/network", {"nodes": 2, "edges": [[0, 1]], "weights": ["heavy"]}),
+    ("facts/names", ["a"]),
+    ("facts/names/predict", {"values": ["a"], "type": "<U1"}),
+    ("facts/names/groups_", {"values": ["a"], "type": "<U1000000000"}),
+    ("facts/names/groups_", {"values": ["a"], "type": "V1000000000"}),
+    ("facts/names/groups_", {"values": ["a"], "type": "nonsense"}),
+    ("facts/names/groups_", {"values": "a", "type": "<U1"}),
+    ("facts/names/feature_names_in_", {"values": ["a"], "type": "<U1"}),
+    ("arrays/model.coef_", np.zeros((2, 3, 4))),
+    ("arrays/model.coef_", np.zeros(3)),
+    ("arrays/model.coef_", np.full(10, np.nan)),
+    ("arrays/model.coef_", np.zeros(10, np.int64)),
+    ("arrays/model.intercept_", np.zeros(3)),
+    ("arrays/x", np.zeros(3)),
+]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model"
+    DecentralizedRidge(n_nodes=2, tol=0.5, random_state=3).fit(*DIABETES).save(path)
+    return path
+
+
+@pytest.mark.parametrize(("where", "value"), FORGED, ids=str)
+def test_a_forged_model_gets_one_line(stored, tmp_path, where, value):
+    arrays, texts = load_arrays(stored)
+    facts = json.loads(texts["model"])
+    kind, *path, last = where.split("/")
+    part = arrays if kind == "arrays" else facts
+    for name in path:
+        part = part[name]
+    part[last] = value
+    save_file(arrays, tmp_path / "forged", {**texts, "model": json.dumps(facts)})
+    with pytest.raises(InputError, match="forged is ") as error:
+        DecentralizedRidge.load(tmp_path / "forged")
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400

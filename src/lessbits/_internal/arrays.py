@@ -69,7 +69,7 @@ def read_arrays(
         raise InputError(f"there is no {kind} {path}") from None
     except InputError as error:
         raise InputError(f"{path} is {error}") from None
-    except (OSError, LookupError, TypeError, ValueError, json.JSONDecodeError) as error:
+    except (OSError, LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is no {kind}, or a damaged one: {first_line(error)}") from None
     if CHECKSUM not in texts:
         logger.warning(f"{path} is of an earlier version, without a checksum, so damage cannot be seen: save it again")

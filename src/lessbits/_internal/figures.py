@@ -82,7 +82,7 @@ def label_axis(axis: "Axes", direction: str, column: str) -> None:
     from matplotlib.ticker import EngFormatter, NullFormatter, StrMethodFormatter
 
     one = axis.xaxis if direction == "x" else axis.yaxis
-    one.set_label_text(title_of(column))
+    one.set_label_text(title_of(column).replace("$", r"\$"))  # else a formula
     if column in UNITS:
         one.set_major_formatter(EngFormatter(unit=UNITS[column]))
         one.set_minor_formatter(NullFormatter())  # labels between powers of ten would overlap

@@ -1,11 +1,28 @@
 """Functions that take the fields of a dataclass of options as keyword arguments."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
+from lessbits.errors import InputError, check_name
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+Options = TypeVar("Options")
+
+
+def read_options(kind: type[Options], given: Mapping[str, Any], function: str) -> Options:
+    """Return the options that a function was given as keyword arguments.
+
+    Raise an `InputError` for one that there is not, with the nearest that there is, and for one that is missing.
+    """
+    names = [entry.name for entry in fields(kind)]  # type: ignore[arg-type]
+    for name in given:
+        check_name(f"option of {function}", name, names)
+    for entry in fields(kind):  # type: ignore[arg-type]
+        if entry.default is MISSING and entry.default_factory is MISSING and entry.name not in given:
+            raise InputError(f"{function} was not given {entry.name}: it needs it")
+    return kind(**given)
 
 
 def takes_options(options: type) -> Callable[[Function], Function]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
+from lessbits.errors import printable
+
 logger = logging.getLogger("lessbits")
 
 SLOW = 3.0  # seconds after which work that shows nothing else says what it does
@@ -31,7 +33,7 @@ class StandardError(logging.Handler):
         """Print one message; `extra={"speaker": …}` sets another prefix."""
         speaker = getattr(record, "speaker", "lessbits")
         # Not a StreamHandler, because sys.stderr may be replaced before the message is printed.
-        print(f"{speaker}: {self.format(record)}", file=sys.stderr, flush=True)
+        print(printable(f"{speaker}: {self.format(record)}", keep="\n"), file=sys.stderr, flush=True)
 
 
 def show_messages() -> None:

@@ -1,9 +1,11 @@
 """How much memory is free, and the refusal of what cannot fit, before the kernel ends the process without a word."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from lessbits.errors import InputError
+from lessbits.errors import InputError, out_of_memory
 
 GROUPS = Path("/sys/fs/cgroup")  # limits of containers and of batch systems
 
@@ -12,6 +14,17 @@ def check_fits(needed: float, free: float | None, what: str, advice: str) -> Non
     """Raise an `InputError` if `what` needs more bytes than are free. An unknown amount is enough for all."""
     if free is not None and needed > free:
         raise InputError(f"{what} needs about {as_gigabytes(needed)}, but {as_gigabytes(free)} are free: {advice}")
+
+
+@contextmanager
+def memory_in_a_line() -> Iterator[None]:
+    """Raise an `InputError` in place of an error that says that the memory is full, of Python or of JAX."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:  # JAX's errors are RuntimeErrors
+        if (line := out_of_memory(error)) is None:
+            raise
+        raise InputError(line) from None
 
 
 def as_gigabytes(size: float) -> str:

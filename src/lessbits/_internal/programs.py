@@ -10,6 +10,7 @@ has compiled many programs drops them before it compiles more.
 """
 
 import atexit
+import glob
 import hashlib
 import itertools
 import os
@@ -19,6 +20,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from lessbits._internal.cache import cache_folder
 
@@ -55,11 +57,36 @@ def keep_compiled() -> None:
     except OSError:
         return  # without write access or hard links, run without the cache
     atexit.register(_publish, own_folder, folder)
+    _remove_damaged(own_folder, folder)
     jax.config.update("jax_compilation_cache_dir", str(own_folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     # XLA's own caches would make the name of the folder part of the keys of programs.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+
+
+def _remove_damaged(*folders: Path) -> None:
+    """Have a program that cannot be read removed, so that it is compiled and kept again.
+
+    JAX would warn, and leave it where it is: every later run would warn, and compile it again.
+    """
+    try:
+        from jax._src import compilation_cache
+
+        read = compilation_cache.get_executable_and_time
+    except (ImportError, AttributeError):  # in a version of JAX that does this elsewhere
+        return
+
+    def read_or_remove(key: str, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            return read(key, *arguments, **keywords)
+        except Exception:
+            for folder in folders:
+                for program in folder.glob(f"{glob.escape(key)}*"):
+                    program.unlink(missing_ok=True)
+            return None, None
+
+    compilation_cache.get_executable_and_time = read_or_remove  # type: ignore[assignment]
 
 
 def make_room() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.pytrees import put
-from lessbits.errors import InputError
+from lessbits.errors import check_seed
 
 GOLDEN = 0x9E3779B9  # 2^32 divided by the golden ratio; it spreads consecutive ids over all 32 bits
 FIRST_MULTIPLIER = 0x7FEB352D
@@ -41,8 +41,7 @@ class Step(NamedTuple):
 
 def make_seed(seed: int) -> jax.Array:
     """Return a seed of up to 64 bits as two words."""
-    if not 0 <= seed < 2**64:
-        raise InputError(f"seed is {seed}, but it must be a whole number from 0 to 2^64 - 1")
+    seed = check_seed(seed)
     return put([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF], np.uint32)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from lessbits.cli.flags import Json
 from lessbits.cli.help import complete_setting, examples
-from lessbits.cli.output import write_result
+from lessbits.cli.output import print_line, write_result
 
 app = typer.Typer()
 
@@ -47,8 +47,9 @@ def list_sets(json_file: Json = None) -> None:
     def print_list() -> None:
         for row in rows:
             size = f"{row['samples']:>7,} samples, {row['features']:>4,} features, " if "samples" in row else ""
-            print(f"{row['name']:<14} {size}{row['source']}")
-        print("\nYour own CSV, Parquet, .npz or libsvm file can be given by its path: lessbits data info mine.csv")
+            print_line(f"{row['name']:<14} {size}{row['source']}")
+        print()
+        print_line("Your own CSV, Parquet, .npz or libsvm file can be given by its path: lessbits data info mine.csv")
 
     write_result({"data": rows}, json_file, print_list)
 
@@ -60,13 +61,13 @@ def get(name: Name) -> None:
     from lessbits.errors import check_name
 
     if name in BUILT_IN:
-        print(f"{name} comes with scikit-learn: there is nothing to download")
+        print_line(f"{name} comes with scikit-learn: there is nothing to download")
         return
     found = find_in_folders(name)
     if found is None:
         check_name("data set", name, sorted({*CATALOGUE, *BUILT_IN}))
         found = download_samples(CATALOGUE[name])
-    print(found)
+    print_line(found)
 
 
 @app.command(
@@ -111,10 +112,13 @@ def _describe_columns(path: Path) -> list[dict[str, Any]]:
 
 def _print_columns(columns: list[dict[str, Any]], name: str) -> None:
     width = max(len("column"), *(len(column["name"]) for column in columns))
-    print(f"{'column':<{width}}  {'kind':<7}  {'different':>9}  {'missing':>7}")
+    print_line(f"{'column':<{width}}  {'kind':<7}  {'different':>9}  {'missing':>7}")
     for column in columns:
-        print(f"{column['name']:<{width}}  {column['kind']:<7}  {column['different']:>9,}  {column['missing']:>7,}")
-    print(f"\nname the column to predict, and the sites if there are any: lessbits data info {name} --target COLUMN")
+        print_line(
+            f"{column['name']:<{width}}  {column['kind']:<7}  {column['different']:>9,}  {column['missing']:>7,}"
+        )
+    print()
+    print_line(f"name the column to predict, and the sites if there are any: lessbits data info {name} --target COLUMN")
 
 
 def _describe(name: str, columns: dict[str, str | None]) -> dict[str, Any]:
@@ -146,21 +150,21 @@ def _describe(name: str, columns: dict[str, str | None]) -> dict[str, Any]:
 
 
 def _print_description(facts: dict[str, Any], name: str, columns: dict[str, str | None]) -> None:
-    print(f"{facts['name']}: {facts['samples']:,} samples, {facts['features']:,} features, {facts['stored']}")
-    print(f"nonzero   {facts['nonzero']:.1%}")
+    print_line(f"{facts['name']}: {facts['samples']:,} samples, {facts['features']:,} features, {facts['stored']}")
+    print_line(f"nonzero   {facts['nonzero']:.1%}")
     classes = facts["labels"]
     if classes is None:
         lowest, highest = facts["label_range"]
-        print(f"labels    numbers from {lowest:g} to {highest:g}")
+        print_line(f"labels    numbers from {lowest:g} to {highest:g}")
         problem = "least-squares"
     else:
-        print(f"classes   {_counted(classes)}")
+        print_line(f"classes   {_counted(classes)}")
         problem = "logistic" if len(classes) == 2 else "softmax"
     if facts["sites"]:
-        print(f"sites     {_counted(facts['sites'])}")
+        print_line(f"sites     {_counted(facts['sites'])}")
     flags = "".join(f" --{flag} {shlex.quote(column)}" for flag, column in columns.items() if column)
     data = f"{shlex.quote(name)}{flags}"
-    print(f"use it    lessbits run --problem {problem} --data {data} --normalize --stepsizes practical")
+    print_line(f"use it    lessbits run --problem {problem} --data {data} --normalize --stepsizes practical")
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -9,12 +9,17 @@ from typing import Any
 
 from lessbits._internal.files import write_whole
 from lessbits._internal.plain_values import plain
-from lessbits.errors import InputError
+from lessbits.errors import InputError, printable
 
 
 def print_message(message: str) -> None:
     """Print a message as one line on standard error, after the name of the program."""
-    print("lessbits: " + " ".join(message.split()), file=sys.stderr, flush=True)
+    print("lessbits: " + printable(" ".join(message.split())), file=sys.stderr, flush=True)
+
+
+def print_line(text: object) -> None:
+    """Print a line on standard output; names of files, columns and sites cannot drive the terminal."""
+    print(printable(str(text)))
 
 
 def progress_printer(quiet: bool) -> Callable[[str], None] | None:

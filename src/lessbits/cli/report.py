@@ -8,7 +8,8 @@ import typer
 from lessbits._internal.wording import counted
 from lessbits.cli.checks import check_writable
 from lessbits.cli.help import complete_from
-from lessbits.cli.output import print_message
+from lessbits.cli.output import print_line, print_message
+from lessbits.errors import check_name
 
 EXAMPLES = ("lessbits report ring.trace star.trace -o report.html", "lessbits report out/compare -o curves.png")
 FORMATS = ("html", "png", "svg", "pdf", "md")  # report.formats has the same; importing it would load NumPy
@@ -35,8 +36,9 @@ def report(
     band. Files of a folder that are no traces are passed over.
     """
     check_writable(out)
+    check_name("format", kind or out.suffix.lstrip(".") or "html", FORMATS)
     from lessbits.report.formats import load_runs, write_report
 
     traces = load_runs(runs, print_message)
     write_report(traces, out, kind)
-    print(f"{counted(len(traces), 'run')}: {out}")
+    print_line(f"{counted(len(traces), 'run')}: {out}")

@@ -11,7 +11,7 @@ from lessbits.cli.checks import check_writable
 from lessbits.cli.exit_status import MISTAKE
 from lessbits.cli.flags import Json, Quiet, Seeds, output_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
-from lessbits.cli.output import Outputs, json_path, print_message, write_result
+from lessbits.cli.output import Outputs, json_path, print_line, print_message, write_result
 from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import become_rank, check_alone, check_launch, launch, rank_number
 from lessbits.errors import InputError
@@ -104,7 +104,7 @@ def run(
 
     write_result(summary, json_file, print_text, outputs)
     if finished.interrupted and checkpoint and any(checkpoint.glob("checkpoint-*")) and json_file != "-":
-        print(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
+        print_line(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
     if outputs.failures:
         kept = "" if saved else _keep(finished, (save or Path("run.trace")).name)
         print_message("; ".join(outputs.failures) + kept)

@@ -25,6 +25,7 @@ from lessbits.methods.registry import find_method, method_names
 from lessbits.methods.request import MethodRequest, resolve_choices
 from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Problem
+from lessbits.problems.design import check_problem_fits
 from lessbits.problems.solutions import solve_ahead
 from lessbits.quantizers import make_quantizer
 from lessbits.tuning.stepsizes import configure_method
@@ -158,9 +159,11 @@ def build_all_parts(settings: Settings, transport: Transport | None = None) -> B
     """Build the problem, the network and the metrics of held-out samples."""
     settings = _check_names(settings)
     data = load_data(settings)
+    team = transport or SingleProcess()
+    if settings.data is None and settings.nodes is not None:  # before the network, which takes its time
+        check_problem_fits(-(-settings.nodes // team.size), settings.dim or DEFAULT_DIM)
     network = _build_network(settings, () if data is None else data.training.site_names)
     settings = settings.updated(nodes=network.nodes, weights=network.weighting)
-    team = transport or SingleProcess()
     held = None if team.size == 1 else held_nodes(network.nodes, team.size)[team.rank]
     metrics: Metrics = {}
     if settings.data is None:

@@ -8,11 +8,10 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from lessbits.errors import InputError, check_name
+from lessbits.errors import LARGEST_SEED, InputError, check_name
 from lessbits.methods.registry import BUILT_IN
 
 FORMAT = "lessbits-settings-1"
-LARGEST_SEED = 2**64 - 1
 LARGEST_NETWORK = 10**7
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
 STEP_SIZES = ("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay")
@@ -176,6 +175,17 @@ class Settings(BaseModel):
     latency: float | None = _setting(None, "Run", "seconds per exchange, for simulated time", ge=0)
     bandwidth: float | None = _setting(None, "Run", "bits per second on a link, for simulated time", gt=0)
 
+    def __init__(self, **given: Any) -> None:
+        """Check the settings. Raise an `InputError` for unknown names and invalid values."""
+        for name in given:
+            check_name("setting", name, type(self).model_fields)
+        try:  # numbers of NumPy are numbers
+            super().__init__(
+                **{name: value.item() if hasattr(value, "item") else value for name, value in given.items()}
+            )
+        except ValidationError as error:
+            raise self._explain(error) from None
+
     @field_validator("test", mode="before")
     @classmethod
     def _share_as_text(cls, given: Any) -> Any:
@@ -204,12 +214,7 @@ class Settings(BaseModel):
             **(_read_toml(file) if file else {}),
             **{name: value for name, value in given.items() if value is not None},
         }
-        for name in values:
-            check_name("setting", name, cls.model_fields)
-        try:
-            return cls(**values)
-        except ValidationError as error:
-            raise cls._explain(error) from None
+        return cls(**values)
 
     @classmethod
     def _explain(cls, error: ValidationError) -> InputError:
@@ -277,7 +282,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"the settings file {file} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of 5000 digits, and 5000 brackets
         raise InputError(f"the settings file {file} is no TOML: {error}") from None
     if (given := values.pop("format", FORMAT)) != FORMAT:
         raise InputError(

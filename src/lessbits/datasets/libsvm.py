@@ -1,24 +1,21 @@
 """Reading libsvm files, plain or compressed. An error names the line at fault."""
 
-import bz2
-import gzip
 import itertools
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
+from lessbits._internal.bounds import open_bounded
 from lessbits.datasets.download import CATALOGUE, name_of_set
 from lessbits.datasets.samples import Samples
 from lessbits.errors import InputError
 
 if TYPE_CHECKING:
     from scipy import sparse
-
-OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
 
 
 def load_libsvm(path: Path, given: str, features: int | None) -> Samples:
@@ -64,7 +61,7 @@ class _NumberedLines:
 def _read_libsvm(path: Path) -> tuple["sparse.csr_matrix", np.ndarray]:
     """Read and check a libsvm file, compressed or not."""
     try:
-        with OPENERS.get(path.suffix, open)(path, "rb") as stream:
+        with open_bounded(path) as stream:
             rows, labels = _parse(path, _NumberedLines(stream))
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
@@ -86,6 +83,8 @@ def _parse(path: Path, lines: _NumberedLines) -> tuple["sparse.csr_matrix", np.n
     try:
         # Indices count from 1. With "auto", scikit-learn would accept a file with an index 0.
         return load_svmlight_file(lines, zero_based=False)
+    except InputError:
+        raise
     except (ValueError, OverflowError) as error:
         shown = lines.line[:40].decode("latin-1").strip()
         what = "has a feature index below 1" if "Invalid index" in str(error) else "is malformed"
@@ -97,6 +96,6 @@ def _parse(path: Path, lines: _NumberedLines) -> tuple["sparse.csr_matrix", np.n
 
 def _line_of_sample(path: Path, row: int) -> int:
     """Return the line number of sample `row`; blank lines and comments are not samples."""
-    with OPENERS.get(path.suffix, open)(path, "rb") as stream:
+    with open_bounded(path) as stream:
         numbers = (number for number, line in enumerate(stream, start=1) if line.partition(b"#")[0].strip())
         return next(itertools.islice(numbers, row, None))

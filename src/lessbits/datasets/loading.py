@@ -3,7 +3,6 @@
 import importlib.util
 import os
 from collections.abc import Sequence
-from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from lessbits.datasets.download import BUILT_IN, CATALOGUE, download_samples, fi
 from lessbits.datasets.libsvm import load_libsvm
 from lessbits.datasets.samples import Samples
 from lessbits.datasets.tables import load_table, table_format
-from lessbits.errors import InputError, MissingDataError
+from lessbits.errors import InputError, MissingDataError, check_whole
 
 # Files with the label in the last column, and their lines before the data.
 TABLES_OF_SCIKIT_LEARN = {
@@ -53,10 +52,10 @@ def load_samples(
     >>> load_samples("breast-cancer")
     Samples('breast-cancer', 569 samples, 30 features, dense, 2 different labels)
     """
-    if features is not None and not (isinstance(features, Integral) and 1 <= features <= LARGEST_WIDTH):
-        raise InputError(
-            f"the number of features is {features!r}, but it must be a whole number from 1 to {LARGEST_WIDTH}"
-        )
+    if features is not None:
+        check_whole("the number of features", features, 1, LARGEST_WIDTH)
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(f"the data are {source!r}, but they must be a path, or the name of a data set such as 'w1a'")
     columns = _Columns(target, site, tuple(drop))
     given = os.fspath(source)
     path = Path(os.path.expanduser(given))

@@ -1,12 +1,11 @@
 """Splits: the assignment of samples to nodes."""
 
 import heapq
-from numbers import Integral
 
 import numpy as np
 
 from lessbits.datasets.samples import Samples
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, check_seed, check_whole
 
 SPLITS = ("iid", "sorted", "dirichlet", "uneven")
 DEFAULT_CONCENTRATION = 1.0
@@ -43,7 +42,7 @@ def split_samples(samples: Samples, nodes: int, how: str = "sorted", seed: int =
     >>> [part.tolist() for part in split_samples(samples, nodes=2, how="sorted")]
     [[1, 3, 5], [0, 2, 4]]
     """
-    name, colon, parameter = how.partition(":")
+    name, colon, parameter = str(how).partition(":")
     check_name("split", name, SPLITS)
     _check_counts(samples, nodes, seed)
     random = np.random.default_rng(seed)
@@ -62,10 +61,8 @@ def split_samples(samples: Samples, nodes: int, how: str = "sorted", seed: int =
 
 def _check_counts(samples: Samples, nodes: int, seed: int) -> None:
     """Raise InputError unless the counts and the seed are valid and every node gets a sample."""
-    if not isinstance(nodes, Integral) or nodes < 1:
-        raise InputError(f"the number of nodes is {nodes!r}, but it must be a whole number of at least 1")
-    if not isinstance(seed, Integral) or seed < 0:
-        raise InputError(f"the seed is {seed!r}, but it must be a whole number of at least 0")
+    check_whole("the number of nodes", nodes, 1)
+    check_seed(seed)
     if samples.count < nodes:
         raise InputError(
             f"data set {samples.name!r} has {samples.count} samples for {nodes} nodes, "

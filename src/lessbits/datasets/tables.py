@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lessbits._internal.bounds import check_archive, check_unpacked, open_bounded
 from lessbits._internal.logging import warn_once
 from lessbits.datasets.samples import Samples
 from lessbits.errors import InputError
@@ -78,6 +79,12 @@ def _read_parquet(path: Path) -> "pandas.DataFrame":
     import pandas
 
     try:
+        import pyarrow.parquet  # type: ignore[import-untyped]
+
+        facts = pyarrow.parquet.read_metadata(path)
+        # A column of one repeated value is stored in a few bytes, and read as one number per row.
+        packed = sum(facts.row_group(number).total_byte_size for number in range(facts.num_row_groups))
+        check_unpacked(path, max(packed, 8 * facts.num_rows * facts.num_columns))
         return pandas.read_parquet(path)
     except ImportError:
         raise InputError(
@@ -92,16 +99,16 @@ def _read_csv(path: Path) -> "pandas.DataFrame":
     from pandas.api.types import is_numeric_dtype
 
     options: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
-    header = pandas.read_csv(path, nrows=0, **options).columns
+    header = _read_text(path, nrows=0, **options).columns
     separator = next((sign for sign in OTHER_SEPARATORS if len(header) == 1 and sign in str(header[0])), ",")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)
-            frame = pandas.read_csv(path, sep=separator, index_col=False, **options)
+            frame = _read_text(path, sep=separator, index_col=False, **options)
     except pandas.errors.ParserWarning:
         raise InputError(f"lines of {str(path)!r} have more fields than the first line names: mend them") from None
     if separator == ";":  # then 1,5 may be a number, as spreadsheets write it in Europe
-        other = pandas.read_csv(path, sep=separator, decimal=",", **options)
+        other = _read_text(path, sep=separator, decimal=",", **options)
         columns = [name for name in frame if is_numeric_dtype(other[name]) and not is_numeric_dtype(frame[name])]
         frame = frame.assign(**{name: other[name] for name in columns})
     if all(_is_number(str(name)) for name in frame.columns):
@@ -114,6 +121,19 @@ def _read_csv(path: Path) -> "pandas.DataFrame":
         warn_once(f"{str(path)!r}: the first column has no name and numbers the rows, so it is not used")
         frame = frame.iloc[:, 1:]
     return frame
+
+
+def _read_text(path: Path, **options: Any) -> "pandas.DataFrame":
+    """Read a CSV file with pandas; one that unpacks to more than the memory holds is refused."""
+    import pandas
+
+    if path.suffix.lower() == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, sum(entry.file_size for entry in archive.infolist()))
+    if path.suffix.lower() in (".zip", ".zst"):
+        return pandas.read_csv(path, **options)
+    with open_bounded(path) as stream:
+        return pandas.read_csv(stream, **options)
 
 
 def _is_number(text: str) -> bool:
@@ -165,6 +185,7 @@ def _load_arrays(path: Path, target: str | None, site: str | None, name: str) ->
     try:
         if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
             raise zipfile.BadZipFile("it is no archive of arrays")
+        check_archive(path)
         with np.load(path, allow_pickle=False) as arrays:
             names = list(arrays.files)
             features = arrays[_array_name(path, names, "features", FEATURES)]

@@ -10,11 +10,11 @@ from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel
 from lessbits.engines.schedule import record_interval
 from lessbits.engines.scoring import MetricChoice
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_flag, check_number, check_seed, check_whole
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
-from lessbits.problems.origin import check_sites
+from lessbits.problems.origin import check_kinds, check_sites
 
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
 
@@ -59,31 +59,47 @@ class RunOptions:
 
     def checked(self, problem: Problem, network: Network, method: Method) -> Self:
         """Return the options with record interval and start resolved. Raise an `InputError` if they are not valid."""
-        if not isinstance(method, Method):
-            raise InputError(f"the method is {method!r}, but it must be a Method: make one with lessbits.make_method")
+        check_kinds(problem, network, method)
         if problem.nodes != network.nodes:
             raise InputError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: they must agree")
         check_sites(problem, network)
-        if not 1 <= self.iterations <= LARGEST_COUNT:
-            raise InputError(f"iterations is {self.iterations}, but it must be from 1 to {LARGEST_COUNT}")
-        if self.until is not None and not self.until >= 0:
-            raise InputError(f"until is {self.until:g}, but it must be a number from 0 on")
+        self._check_types()
         method.check(problem, network)
         for compressor in method.compressors:
             compressor.check(problem.dim)
         every = record_interval(method, problem, self.iterations) if self.record_every is None else self.record_every
         # Counters of one record are 32-bit integers.
         longest = LARGEST_COUNT // max(network.links, 3 * problem.samples)
-        if not 1 <= every <= longest:
+        every = check_whole("record_every", every, 1)
+        if every > longest:
             raise InputError(
                 f"record_every is {every}, but it must be from 1 to {longest} for this problem and network"
             )
-        checked = replace(self, record_every=every, start=check_start(self.start, problem))
+        start = check_start(self.start, problem)
+        checked = replace(self, iterations=int(self.iterations), seed=int(self.seed), record_every=every, start=start)
         if not self.scoring:
             checked._check_unscored()
             return checked
         checked = replace(checked, metrics=check_metrics(self.metrics, problem.dim))
         return replace(checked, goal=choose_goal(self.goal, self.until, problem, checked.metric_choice(problem)))
+
+    def _check_types(self) -> None:
+        """Raise an `InputError` for options that are of another type, or out of bounds."""
+        check_whole("iterations", self.iterations, 1, LARGEST_COUNT)
+        check_seed(self.seed)
+        if self.until is not None:
+            check_number("until", self.until, 0)
+        check_flag("scoring", self.scoring)
+        for name, kind in (
+            ("metrics", Mapping),
+            ("start", Start),
+            ("link_model", LinkModel),
+            ("checkpoints", Checkpoints),
+        ):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, kind):
+                words = "a mapping of names to functions" if kind is Mapping else f"a lessbits.{kind.__name__}"
+                raise InputError(f"{name} is {given!r}, but it must be {words}")
 
     def _check_unscored(self) -> None:
         """Raise an `InputError` for options that need metrics, or send the nodes' numbers to rank 0."""

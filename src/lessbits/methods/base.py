@@ -250,7 +250,7 @@ class Method(ABC):
         """Raise InputError if `size` is not a valid value of this step size."""
         declared = cls.step_size(name)
         from_zero = declared.from_zero
-        if not isinstance(size, Real):
+        if not isinstance(size, Real) or isinstance(size, bool):
             raise InputError(f"{name} is {size!r}, but it must be a number above 0")
         if not np.isfinite(float(size)) or size < 0 or (size == 0 and not from_zero):
             least = "at least" if from_zero else "above"

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.randomness import Purpose, Step, draws
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, check_whole
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 
@@ -46,8 +46,7 @@ class Gradients:
     def check(self, problem: Problem) -> None:
         """Raise InputError for an unknown option, and for a batch larger than every node's data."""
         check_name("option", self.option, OPTIONS)
-        if self.batch_size < 1:
-            raise InputError(f"batch_size is {self.batch_size}, but a batch has at least one sample")
+        check_whole("batch_size", self.batch_size, 1)
         largest = int(np.max(np.asarray(problem.counts)))
         if self.option in ("C", "D") and self.batch_size > largest and not problem.endless:
             samples = "1 sample" if largest == 1 else f"{largest} samples"

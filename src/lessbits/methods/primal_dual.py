@@ -23,7 +23,7 @@ import jax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.errors import InputError, check_name, check_positive
+from lessbits.errors import InputError, check_flag, check_name, check_positive, check_whole
 from lessbits.methods.base import Message, Method, Outbox, Start
 from lessbits.methods.common import start_at, start_dual
 from lessbits.methods.gradients import OPTIONS, Anchor, Gradients
@@ -110,11 +110,11 @@ class PrimalDual(Method):
         if alpha is None:
             if dim is None:
                 raise InputError("alpha is 1/(1+ω), which depends on the dimension: give alpha or dim")
-            alpha = 1 / (1 + quantizer.omega(dim))
+            alpha = 1 / (1 + quantizer.omega(check_whole("dim", dim, 1)))
         for name, value in (("theta", theta), ("eta", eta), ("alpha", alpha)):
             check_positive(name, value)
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}, but a batch has at least one sample")
+        batch_size = check_whole("batch_size", batch_size, 1)
+        check_flag("corrected", corrected)
         check_name("option", option, OPTIONS)
         check_name("messages", messages, MESSAGES)
         return cls(float(theta), float(eta), float(alpha), quantizer, option, messages, batch_size, corrected)

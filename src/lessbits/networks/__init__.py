@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, check_seed
 from lessbits.networks import graphs
 from lessbits.networks.files import read_network, refuse_other_weights
 from lessbits.networks.names import order_nodes
@@ -64,6 +64,7 @@ def make_network(
     1.0
     """
     check_name("weights", weights, WEIGHTINGS)
+    seed = check_seed(seed)
     if nodes is not None:
         nodes = check_nodes(nodes)
     if names is not None and nodes is None:

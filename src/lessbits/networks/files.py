@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from lessbits._internal.bounds import check_array, check_file, check_unpacked
 from lessbits.errors import InputError
 from lessbits.networks.names import number_nodes
 from lessbits.networks.network import Network
 
 MATRIX_SUFFIXES = (".npy", ".csv", ".mtx")
+TEXT_TIMES = 20  # bytes of memory per byte of text, while a network is read
 
 
 def read_network(path: Path, weights: str = "metropolis", names: Sequence[object] | None = None) -> Network:
@@ -23,6 +25,7 @@ def read_network(path: Path, weights: str = "metropolis", names: Sequence[object
     if not path.is_file():
         raise InputError(f"{str(path)!r} is not a file: give an edge list or a {', '.join(MATRIX_SUFFIXES)} matrix")
     try:
+        check_file(path, times=1 if path.suffix.lower() == ".npy" else TEXT_TIMES)
         if path.suffix.lower() in MATRIX_SUFFIXES:
             return _read_matrix_network(path, weights)
         edges, values = _read_edges(path, names)
@@ -48,6 +51,8 @@ def _read_matrix_network(path: Path, weights: str) -> Network:
     suffix = path.suffix.lower()
     try:
         if suffix == ".npy":
+            with path.open("rb") as stream:
+                check_array(stream, path, path.stat().st_size)
             matrix: Any = np.load(path, allow_pickle=False)
         elif suffix == ".csv":
             with warnings.catch_warnings():
@@ -75,7 +80,9 @@ def _reason(error: BaseException, suffix: str) -> str:
 def _read_matrix_market(path: Path) -> tuple[Any, bool]:
     from scipy.io import mminfo, mmread
 
-    return mmread(path), mminfo(path)[4] != "pattern"
+    rows, columns, entries, layout, kind, _ = mminfo(path)
+    check_unpacked(path, 8 * rows * columns if layout == "array" else 8 * (rows + columns) + 32 * entries)
+    return mmread(path), kind != "pattern"
 
 
 def _read_edges(path: Path, names: Sequence[object] | None) -> tuple[np.ndarray, np.ndarray | None]:

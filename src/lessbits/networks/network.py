@@ -12,6 +12,7 @@ from lessbits.networks.spectrum import laplacian_spectrum
 from lessbits.networks.weights import (
     as_edges,
     check_connected,
+    check_enough,
     check_nodes,
     check_size,
     edge_weights,
@@ -66,6 +67,7 @@ class Network:
         nodes = check_nodes(nodes)
         pairs = as_edges(nodes, edges)
         check_size(f"the network {name!r}", 2 * len(pairs))
+        check_enough(nodes, len(pairs), name)
         if isinstance(weights, str):
             pairs, _ = merge_edges(nodes, pairs, None)
             weighting, values = weights, edge_weights(weights, nodes, pairs)

@@ -1,12 +1,11 @@
 """From a list of edges to checked edges with weights: every mistake in a graph is found here, with a sentence."""
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lessbits._internal.memory import check_fits, free_memory
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, is_whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,10 +21,9 @@ BYTES_PER_LINK = 60  # while a network is made
 
 def check_nodes(nodes: object) -> int:
     """Return `nodes` as an int if it is a whole number of at least two, else raise."""
-    try:
-        count = operator.index(nodes)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(f"the number of nodes is {nodes!r}, but it must be a whole number, at least 2") from None
+    if not is_whole(nodes):
+        raise InputError(f"the number of nodes is {nodes!r}, but it must be a whole number, at least 2")
+    count = int(nodes)  # type: ignore[call-overload]
     if count < 2:
         raise InputError(
             f"the number of nodes is {count}, but it must be at least 2: a single node has nobody to talk to"
@@ -53,6 +51,15 @@ def count_components(nodes: int, edges: np.ndarray) -> int:
     ones = np.ones(len(edges), dtype=np.int8)
     adjacency = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(nodes, nodes))
     return int(connected_components(adjacency, directed=False, return_labels=False))
+
+
+def check_enough(nodes: int, edges: int, name: str) -> None:
+    """Raise if a large graph has too few edges to be connected: one line of a file may name node 2 000 000 000."""
+    if nodes > MANY_LINKS and edges < nodes - 1:
+        raise InputError(
+            f"the network {name!r} of {nodes} nodes is disconnected: it has {edges} edges, but every node must be "
+            f"reachable from every other, which takes {nodes - 1}; number the nodes from 0 on"
+        )
 
 
 def check_connected(nodes: int, edges: np.ndarray, name: str) -> None:

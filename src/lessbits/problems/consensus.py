@@ -8,8 +8,9 @@ from lessbits._internal.pytrees import put, pytree
 from lessbits._internal.summation import squared_distances
 from lessbits._internal.team import Team
 from lessbits.datasets.arrays import as_rows, check_finite
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_seed, check_whole
 from lessbits.problems.base import Problem
+from lessbits.problems.design import check_problem_fits
 
 
 @pytree
@@ -41,6 +42,8 @@ class Consensus(Problem):
     @classmethod
     def random(cls, nodes: int, dim: int, seed: int = 0, held: np.ndarray | None = None) -> "Consensus":
         """Draw c_i from N(0, I), as the paper does; only the nodes `held` are kept, by default all."""
+        nodes, dim, seed = check_whole("nodes", nodes, 1), check_whole("dim", dim, 1), check_seed(seed)
+        check_problem_fits(nodes if held is None else len(held), dim)
         random = np.random.default_rng(seed)
         if held is None:
             return cls.make(random.normal(size=(nodes, dim)))

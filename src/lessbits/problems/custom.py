@@ -13,7 +13,7 @@ from lessbits._internal.arrays import first_line
 from lessbits._internal.memory import check_fits, free_memory
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.team import Team
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_whole
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.reference import check_minimum, in_double, largest_curvature, minimise
 from lessbits.problems.solutions import SolutionChoice, choose_solution
@@ -117,6 +117,7 @@ class Custom(Declared):
             solution: x* if you know it; "compute" to find it by Newton's method; None to do without, as for losses
                 that are not convex, or too large to solve.
         """
+        dim = check_whole("dim", dim, 1)
         data = jax.tree.map(jnp.asarray, data)
         shapes = {leaf.shape[:2] for leaf in jax.tree.leaves(data)}
         if len(shapes) != 1:

@@ -7,11 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.memory import check_fits, free_memory
 from lessbits._internal.pytrees import pytree, static
 from lessbits.problems.ragged import KINDS, RaggedSums, count_kinds
 
 if TYPE_CHECKING:
     from scipy import sparse
+
+VECTORS = 4  # numbers per node and dimension of the smallest run: iterate, gradient, dual variable and message
+LITTLE = 10**8  # bytes that are not worth a look at the free memory
 
 
 class Layout(NamedTuple):
@@ -46,6 +50,20 @@ def node_size(matrix: "np.ndarray | sparse.csr_matrix") -> list[int]:
         return [len(matrix), 0, 0, *[0] * (2 * KINDS)]
     longest = int(np.diff(matrix.indptr).max(initial=0))
     return [matrix.shape[0], matrix.nnz, longest, *count_kinds(matrix), *count_kinds(matrix.T.tocsr())]
+
+
+def lay_out(matrices: "Sequence[np.ndarray | sparse.csr_matrix]") -> Layout:
+    """Return the layout of all nodes' matrices."""
+    check_problem_fits(1, matrices[0].shape[1])  # counting takes an array of that width
+    return Layout.of(np.array([node_size(matrix) for matrix in matrices]))
+
+
+def check_problem_fits(nodes: int, dim: int, rows: int = 0) -> None:
+    """Raise an `InputError` if a problem with some vectors of `dim` numbers per node, and `rows`, does not fit."""
+    needed = 8 * nodes * dim * (VECTORS + rows)
+    if needed > LITTLE:
+        what = f"a problem of {nodes:,} node{'s' * (nodes > 1)} and {dim:,} dimensions"
+        check_fits(needed, free_memory(), what, "take fewer nodes, dimensions or samples")
 
 
 @pytree

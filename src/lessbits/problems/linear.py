@@ -15,7 +15,7 @@ from lessbits._internal.summation import separate, squared_norms, sum_pairwise
 from lessbits.datasets.samples import Samples
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.checks import check_numbers, check_parts, check_regularization, check_split
-from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, node_size
+from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, check_problem_fits, lay_out
 from lessbits.problems.origin import Origin, remember_origin
 from lessbits.problems.reference import in_double
 
@@ -82,7 +82,7 @@ class LinearModel(Problem):
         check_regularization(regularization)
         rows, given = check_split(samples.count, parts, targets)
         (numbers,), labels = cls.read_targets([given], True)
-        layout = Layout.of(np.array([node_size(samples.features[part]) for part in rows]))
+        layout = lay_out([samples.features[part] for part in rows])
         kept = rows if held is None else [rows[node] for node in held]
         features = [samples.features[part] for part in kept]
         problem = cls.assemble(features, [numbers[part] for part in kept], regularization, layout=layout)
@@ -105,15 +105,16 @@ class LinearModel(Problem):
     ) -> Self:
         """Lay out features and targets that are float64 and known to be right; else use `from_parts`."""
         counts = np.array([len(part) for part in targets])
-        layout = layout or Layout.of(np.array([node_size(part) for part in features]))
+        layout = layout or lay_out(features)
         if regularization is None:
             regularization = 1 / layout.total
+        dense = isinstance(features[0], np.ndarray)
+        check_problem_fits(len(targets), features[0].shape[1], layout.samples if dense else 0)
         padded = np.zeros((len(targets), layout.samples))
         for node, part in enumerate(targets):
             padded[node, : len(part)] = part
         inside = np.arange(layout.samples) < counts[:, None]
         kind = jnp.result_type(float)
-        dense = isinstance(features[0], np.ndarray)
         design = DenseDesign.make(features, layout) if dense else SparseDesign.make(features, layout)
         return cls(
             design,

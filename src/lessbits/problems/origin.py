@@ -5,7 +5,7 @@ Problems are frozen, and names are no part of what is compiled. So the names sta
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,6 +15,8 @@ from lessbits.errors import InputError
 if TYPE_CHECKING:
     from lessbits.networks import Network
     from lessbits.problems.base import Problem
+
+NO_METHOD = object()
 
 
 class Origin(NamedTuple):
@@ -37,6 +39,25 @@ def origin_of(problem: Problem) -> Origin:
 def remember_origin(problem: Problem, origin: Origin) -> None:
     """Keep the names for this problem."""
     _origins[problem] = origin
+
+
+def check_kinds(problem: Any, network: Any, method: Any = NO_METHOD) -> None:
+    """Raise InputError if these are no Problem, no Network or no Method: two arguments may have been swapped."""
+    from lessbits.networks import Network
+    from lessbits.problems.base import Problem
+
+    if not isinstance(problem, Problem):
+        raise InputError(
+            f"the problem is a {type(problem).__name__}, but it must be a Problem: make one with lessbits.make_problem"
+        )
+    if not isinstance(network, Network):
+        raise InputError(
+            f"the network is a {type(network).__name__}, but it must be a Network: make one with lessbits.make_network"
+        )
+    if method is not NO_METHOD and not hasattr(method, "step_size_names"):
+        raise InputError(
+            f"the method is a {type(method).__name__}, but it must be a Method: make one with lessbits.make_method"
+        )
 
 
 def check_sites(problem: Problem, network: Network) -> None:

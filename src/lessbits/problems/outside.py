@@ -10,7 +10,7 @@ import numpy as np
 from lessbits._internal.logging import SlowStep
 from lessbits._internal.pytrees import pytree, static, traced
 from lessbits._internal.team import Team
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_whole
 from lessbits.problems.custom import Constants, Declared
 from lessbits.problems.reference import GIVE_SOLUTION
 from lessbits.problems.solutions import SolutionChoice, choose_solution
@@ -74,6 +74,8 @@ class Outside(Declared):
             sample_smoothness: L of single samples.
             dtype: The type of the numbers in x, such as np.float32 for models in single precision.
         """
+        nodes, dim = check_whole("nodes", nodes, 1), check_whole("dim", dim, 1)
+        samples = check_whole("samples", samples, 1)
         counts, numbers = jnp.full(nodes, samples, jnp.int32), jnp.arange(nodes, dtype=jnp.int32)
         constants = Constants(smoothness, convexity, sample_smoothness)
         kind = np.dtype(dtype)

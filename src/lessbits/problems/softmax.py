@@ -12,7 +12,7 @@ from lessbits.datasets.samples import Samples
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.checks import check_parts, check_regularization, check_split, to_class_numbers
-from lessbits.problems.design import Design, Layout, node_size
+from lessbits.problems.design import Design, Layout, lay_out
 from lessbits.problems.linear import extreme_penalties, pull
 from lessbits.problems.logistic import Logistic
 from lessbits.problems.origin import Origin, remember_origin
@@ -81,7 +81,7 @@ class Softmax(Problem):
         check_regularization(regularization)
         rows, given = check_split(samples.count, parts, labels)
         (numbers,), values = to_class_numbers([given], classes)
-        layout = Layout.of(np.array([node_size(samples.features[part]) for part in rows]))
+        layout = lay_out([samples.features[part] for part in rows])
         kept = rows if held is None else [rows[node] for node in held]
         features = [samples.features[part] for part in kept]
         base = Logistic.assemble(features, [numbers[part] for part in kept], regularization, layout=layout)

@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Callable
 
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_whole
 from lessbits.quantizers.base import Compressor, Contraction, Quantizer
 from lessbits.quantizers.composition import Composition
 from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
@@ -78,6 +78,9 @@ def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237
     """
+    dim = check_whole("dim", dim, 1)
+    if not isinstance(spelling, str | Compressor):
+        raise InputError(f"the quantizer is {spelling!r}, but it must be a name such as 'dit-4', or a quantizer")
     quantizer = spelling if isinstance(spelling, Compressor) else _read(spelling, dim)
     quantizer.check(dim)
     return quantizer

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Draws
 from lessbits._internal.summation import sum_pairwise
-from lessbits.errors import InputError
+from lessbits.errors import InputError, is_whole
 from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Contraction, Payload, Quantizer, short_scale
 
 
@@ -22,9 +22,9 @@ class TopK(Contraction):
     @classmethod
     def make(cls, kept: int) -> "TopK":
         """Check k. `check` compares it with d, which is not known here."""
-        if kept < 1:
+        if not is_whole(kept, 1):
             raise InputError(f"top-{kept} keeps {kept} coordinates, but k must be from 1 to the dimension d")
-        return cls(kept)
+        return cls(int(kept))
 
     @property
     def name(self) -> str:

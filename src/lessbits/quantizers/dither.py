@@ -9,7 +9,7 @@ from jax import lax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Draws
-from lessbits.errors import InputError
+from lessbits.errors import InputError, is_whole
 from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Quantizer, distances, norms, short_scale
 
 MOST_LEVELS = 2**23 - 1  # float32 holds every level exactly
@@ -76,7 +76,7 @@ class Dither(Quantizer):
     @classmethod
     def make(cls, level_count: int) -> "Dither":
         """Check s and pick the smallest integer type that holds -s … s."""
-        if not 1 <= level_count <= MOST_LEVELS or level_count != int(level_count):
+        if not is_whole(level_count, 1, MOST_LEVELS):
             raise InputError(
                 f"dithering was given s = {level_count} levels, but s must be an integer from 1 to {MOST_LEVELS}"
             )

@@ -9,7 +9,7 @@ from jax import lax
 
 from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Draws
-from lessbits.errors import InputError
+from lessbits.errors import InputError, is_number
 from lessbits.quantizers.base import Quantizer
 from lessbits.quantizers.grid import MOST_LEVEL
 
@@ -50,9 +50,11 @@ class Fading(Quantizer):
     @classmethod
     def make(cls, spacing: float, factor: float) -> "Fading":
         """Check the first spacing Δ₀ and the factor R."""
-        spelling = f"fading:{spacing:g}:{factor:g}"
-        if not 1e-30 <= spacing <= 1e30:
+        spelling = f"fading:{spacing}:{factor}"
+        if not is_number(spacing) or not 1e-30 <= spacing <= 1e30:
             raise InputError(f"{spelling} was given, but the first spacing must be between 1e-30 and 1e30")
+        if not is_number(factor):
+            raise InputError(f"{spelling} was given, but the factor must be from 0.5 to 0.99999")
         fall = round(-OCTAVE * math.log2(factor)) if 0 < factor < 1 else 0
         if not 0 < fall <= OCTAVE:
             raise InputError(f"{spelling} was given, but the factor must be from 0.5 to 0.99999")

@@ -3,18 +3,17 @@
 import math
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from lessbits._internal.wording import human
-from lessbits.report.text import number_table, step_sizes_in_words, with_range
+from lessbits.report.text import Terminal, number_table, step_sizes_in_words, with_range
 
 MAX_RANKED = 8  # rows of a ranking
 
 
 def advice_report(advice: dict[str, Any]) -> None:
     """Print how far messages can be compressed, and what is expected to send the fewest bits."""
-    console = Console(highlight=False)
+    console = Terminal()
     console.print(f"Network: {advice['network']}.")
     if advice["free"] is None:
         console.print("The losses are not strongly convex (μ = 0), so no theorem tells how much compression is free.")
@@ -23,7 +22,7 @@ def advice_report(advice: dict[str, Any]) -> None:
     _print_fewest(console, advice["fewest"])
 
 
-def _print_free(console: Console, free: dict[str, Any]) -> None:
+def _print_free(console: Terminal, free: dict[str, Any]) -> None:
     """Print how much compression is free, and the shortest messages within that bound."""
     console.print(
         f"Messages may be compressed up to ω = {free['free_omega']:.4g} before more iterations are needed, up to a "
@@ -57,7 +56,7 @@ def _print_free(console: Console, free: dict[str, Any]) -> None:
         )
 
 
-def _print_fewest(console: Console, fewest: dict[str, Any]) -> None:
+def _print_fewest(console: Terminal, fewest: dict[str, Any]) -> None:
     """Print the methods that are expected to send the fewest bits, with their commands."""
     console.print()
     goal = {"error": "a squared error"}.get(fewest["goal"], f"a {fewest['goal']}")
@@ -86,7 +85,7 @@ def choice_in_words(row: dict[str, Any]) -> str:
 
 def fewest_report(found: dict[str, Any]) -> None:
     """Print the ranking of `lessbits tune --goal bits`."""
-    console = Console(highlight=False)
+    console = Terminal()
     settings = found["settings"]
     console.print(f"{settings['problem']}, {settings['network']} of {settings['nodes']} nodes, d = {settings['dim']}")
     reached = [row for row in found["candidates"] if math.isfinite(row["wire_bits_per_link"])]

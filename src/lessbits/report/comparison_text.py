@@ -2,16 +2,13 @@
 
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
 from lessbits._internal.wording import counted, human, mean_and_spread
-from lessbits.report.text import number_table
+from lessbits.report.text import Terminal, number_table
 
 
 def comparison_report(found: dict[str, Any], precision: int, report: str | None) -> None:
     """Print the runs ranked by bits, the verdict, and the path of the HTML report."""
-    console = Console(highlight=False)
+    console = Terminal()
     settings, rows, goal = found["settings"], found["runs"], found["goal"]
     console.print(f"{settings['problem']}, {settings['network']}, to {goal} {found['until']:g}")
     seeds = rows[0].get("seeds", 1)
@@ -38,7 +35,7 @@ def comparison_report(found: dict[str, Any], precision: int, report: str | None)
             *(f"{row[name]:.4g}" for name in held_out),
         )
     console.print(table)
-    console.print(escape(found["verdict"]))
+    console.print(found["verdict"])
     console.print("Times: bits relative to the best run, or how a run ended. Step sizes are in the report.")
     if most := max(row["choosing_bits_per_link"] for row in rows):
         console.print(f"Trial runs that chose step sizes sent up to {human(most)} per link more, not counted above.")
@@ -47,9 +44,9 @@ def comparison_report(found: dict[str, Any], precision: int, report: str | None)
     words = f" Exact messages are {precision}-bit numbers{half}." if exact else ""
     console.print(f"Bits are those of the bytes sent, with headers.{words}")
     for name, why in found["refused"].items():
-        console.print(f"Not run: {escape(name)}: {escape(why)}")
+        console.print(f"Not run: {name}: {why}")
     if report is not None:
-        console.print(f"Report, with all curves: {escape(report)}", soft_wrap=True)  # a wrapped path cannot be copied
+        console.print(f"Report, with all curves: {report}", soft_wrap=True)  # a wrapped path cannot be copied
 
 
 def _ended(row: dict[str, Any], seeds: int) -> str:

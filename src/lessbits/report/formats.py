@@ -1,5 +1,6 @@
 """Reports as files: HTML, Markdown, and pictures."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 from lessbits._internal.figures import COLOURS, label_axis
 from lessbits._internal.files import write_whole
 from lessbits.engines.recording.trace import Trace
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, printable
 from lessbits.report.names import report_facts, report_heading
 from lessbits.report.page import html_page
 from lessbits.report.plots import LINES, MARKERS, in_style, new_figure, save_figure
@@ -79,16 +80,34 @@ def markdown_report(traces: Sequence[Trace]) -> str:
     bits = [group.mean("wire_bits_per_link") for group in groups if group.converged]
     rows = [{**main_row(group, min(bits, default=None), goal_of(groups)), **further_row(group)} for group in groups]
     columns = [name for name in rows[0] if any(row[name] != "-" for row in rows)]
-    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
-    lines += ["| " + " | ".join(row[name] for name in columns) + " |" for row in rows]
+    lines = ["| " + " | ".join(map(as_markdown, columns)) + " |", "|---|" + "---:|" * (len(columns) - 1)]
+    lines += ["| " + " | ".join(as_markdown(row[name]) for name in columns) + " |" for row in rows]
     commands = [
-        f"- {group.name}: `{trace.provenance['command']}`"
+        f"- {as_markdown(group.name)}: {as_code(trace.provenance['command'])}"
         for group in groups
         for trace in group.traces
         if "command" in trace.provenance
     ]
-    heading = [f"# {report_heading(traces)}", "", report_facts(traces), "", verdict(groups), ""]
+    words = [as_markdown(text) for text in (report_heading(traces), report_facts(traces), verdict(groups))]
+    heading = [f"# {words[0]}", "", words[1], "", words[2], ""]
     return "\n".join([*heading, *lines, "", *(["Commands:", "", *dict.fromkeys(commands), ""] if commands else [])])
+
+
+def as_markdown(text: object) -> str:
+    r"""Return a text that Markdown shows as it is: no HTML, no links, no emphasis, and no end of a cell.
+
+    >>> print(as_markdown("a|b <i> [x](y)"))
+    a\|b &lt;i> \[x\](y)
+    """
+    flat = printable(" ".join(str(text).split()))
+    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", flat.replace("&", "&amp;").replace("<", "&lt;"))
+
+
+def as_code(text: object) -> str:
+    """Return a text as code in Markdown, fenced by more backticks than it has in a row."""
+    flat = printable(" ".join(str(text).split()))
+    fence = "`" * (1 + max((len(found) for found in re.findall("`+", flat)), default=0))
+    return f"{fence} {flat} {fence}" if "`" in flat else f"{fence}{flat}{fence}"
 
 
 @in_style
@@ -109,14 +128,19 @@ def draw_report(traces: Sequence[Trace]) -> Any:
         if (target := target_of(groups)) is not None and target > 0:
             axis.axhline(target, color="0.5", linestyle=":", linewidth=1.2)
     axes[0][1].set_ylabel("")
-    figure.suptitle(report_heading(traces), x=0.01, ha="left")
+    figure.suptitle(_drawn(report_heading(traces)), x=0.01, ha="left")
     handles, names = axes[0][0].get_legend_handles_labels()
-    longest = max(len(name) for name in names)  # names can be long
-    note = end_note(groups, goal) or None
+    longest = max((len(name) for name in names), default=0)  # names can be long
+    note = _drawn(end_note(groups, goal)) or None
     figure.legend(
         handles, names, loc="outside lower center", ncols=max(1, min(4, 120 // (longest + 8))), title=note, fontsize=8
     )
     return figure
+
+
+def _drawn(text: str) -> str:
+    """Return a text that matplotlib draws as it is: a $ would begin a formula, and a _ hide a name from the legend."""
+    return re.sub("^_", " _", printable(text).replace("$", r"\$"))
 
 
 def _draw_group(axis: Any, group: RunGroup, number: int, across: str, upwards: str) -> None:
@@ -129,7 +153,9 @@ def _draw_group(axis: Any, group: RunGroup, number: int, across: str, upwards: s
         marker = MARKERS[number % len(MARKERS)]
         # Between few records a straight line would claim too much.
         steps = "steps-post" if len(trace) < FEW_RECORDS else "default"
-        axis.plot(trace[across], height, label=group.name, marker=marker, markevery=0.2, drawstyle=steps, **look)
+        axis.plot(
+            trace[across], height, label=_drawn(group.name), marker=marker, markevery=0.2, drawstyle=steps, **look
+        )
     elif (found := band(group, across, upwards)) is not None:
         axis.fill_between(found["x"], found["low"], found["high"], color=look["color"], alpha=0.2, linewidth=0)
-        axis.plot(found["x"], found["middle"], label=group.name, **look)
+        axis.plot(found["x"], found["middle"], label=_drawn(group.name), **look)

@@ -1,6 +1,7 @@
 """Draws networks as SVG: nodes are dots, and edges are lines whose width shows the weight."""
 
 import math
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def draw_network(edges: list[list[Any]]) -> str | None:
     ]
     radius = max(1.5, min(7.0, 60 / math.sqrt(len(positions))))
     dots = [
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"><title>node {node}: {graph.degree(node)} neighbours'
-        "</title></circle>"
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">'
+        f"<title>node {escape(str(node))}: {graph.degree(node)} neighbours</title></circle>"
         for node, (x, y) in sorted(positions.items())
     ]
     inside = "\n".join(['<g class="edges">', *lines, '</g><g class="nodes">', *dots, "</g>"])
@@ -40,7 +41,7 @@ def draw_network(edges: list[list[Any]]) -> str | None:
 def _line(start: tuple[float, float], end: tuple[float, float], width: float, title: str) -> str:
     return (
         f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" '
-        f'stroke-width="{width:.2f}"><title>{title}</title></line>'
+        f'stroke-width="{width:.2f}"><title>{escape(title)}</title></line>'
     )
 
 

@@ -22,10 +22,14 @@ function look(number) {
   return { color: colour(number), width: 2.5, dash: dashes[Math.floor(number / page.colours.length) % dashes.length] };
 }
 
+function plain(text) { // Plotly takes names for its own kind of HTML, with links
+  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
 function curves(run, number) { // one line, or the lines and the area of a band
   const across = page.across[shown.across], upwards = page.upwards[shown.upwards];
   const line = {
-    name: run.name, legendgroup: String(number), line: look(number),
+    name: plain(run.name), legendgroup: String(number), line: look(number),
     hovertemplate: "%{y:.3~g} at %{x:.4~s}" + across.unit + "<extra>%{fullData.name}</extra>",
   };
   if (run.columns) {

@@ -6,13 +6,14 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from lessbits._internal.wording import counted, human, mean_and_spread
 from lessbits.engines.checks import GOALS
 from lessbits.engines.recording.trace import Trace
+from lessbits.errors import printable
 
 MAX_RANKED = 12  # rows of a ranking
 
@@ -25,6 +26,17 @@ LETTERS = {
     "momentum": "β",
     "decay": "decay",
 }
+
+
+class Terminal(Console):
+    """A console that prints text as it is: no markup, and no control characters, which names may have."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text for a line or a cell."""
+        return super().render_str(printable(text, keep="\n"), **options)
 
 
 def method_in_words(settings: Mapping[str, Any]) -> str:
@@ -101,7 +113,7 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
         facts["between ranks"] = f"{human(8 * last['bytes_between_ranks'])} were given to MPI"
     if "simulated_seconds" in last:
         facts["simulated time"] = f"{last['simulated_seconds']:.4g} s on these links"
-    Console(highlight=False).print(_fact_table(facts))
+    Terminal().print(_fact_table(facts))
 
 
 def _scores(last: dict[str, Any]) -> dict[str, str]:
@@ -128,7 +140,7 @@ def seeds_report(seeds: Mapping[str, Any]) -> None:
         if name in mean:
             facts[name.replace("_", " ")] = mean_and_spread(mean[name], spread[name], "{:.3g}")
     facts["bits per link"] = human(mean["wire_bits_per_link"], spread["wire_bits_per_link"])
-    console = Console(highlight=False)
+    console = Terminal()
     ended = f"{seeds['reached']} reached the target" + (f", {seeds['diverged']} diverged" if seeds["diverged"] else "")
     console.print(f"\nMean ± standard deviation of {seeds['count']} seeds ({ended}); above is the first:")
     console.print(_fact_table(facts))
@@ -145,7 +157,7 @@ def _preparation(last: dict[str, Any]) -> str:
 
 def theory_report(facts: dict[str, Any]) -> None:
     """Print the step sizes and rates of the theorems."""
-    console = Console(highlight=False)
+    console = Terminal()
     options = facts["options"]
     console.print(
         _fact_table(
@@ -196,13 +208,13 @@ def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
             f"{row['bits_saved']:.1f} ×",
             row["free"],
         )
-    Console(highlight=False).print(table)
+    Terminal().print(table)
 
 
 def tuning_report(found: dict[str, Any]) -> None:
     """Print the ranking of `lessbits tune`."""
     names, rows = found["searched"], found["candidates"]
-    console = Console(highlight=False)
+    console = Terminal()
     settings = found["settings"]
     console.print(
         f"{method_in_words(settings)}, {settings['problem']}, {settings['network']} of {settings['nodes']} nodes"
@@ -239,7 +251,7 @@ def tuning_report(found: dict[str, Any]) -> None:
     if found["best"]["ended"] == "diverged":
         return
     flags = " ".join(f"--{name} {found['best'][name]:.6g}" for name in names)
-    saved = f", or run {escape(found['saved'])}/best.toml." if "saved" in found else "."
+    saved = f", or run {found['saved']}/best.toml." if "saved" in found else "."
     console.print(f"Take {flags}{saved}", soft_wrap=True)
 
 
@@ -264,10 +276,10 @@ def _fixed_in_words(fixed: Mapping[str, Mapping[str, Any]]) -> str:
 
 def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) -> None:
     """Print the findings of a reproduction."""
-    console = Console(highlight=False)
-    console.print(f"[bold]{name}[/bold]")
+    console = Terminal()
+    console.print(name, style="bold")
     for heading, lines in findings.items():
         console.print(f"  {heading}:")
         for line in lines:
-            console.print(Padding(f"- {escape(line)}", (0, 0, 0, 2), expand=False))
-    console.print(f"Summary, data and plots: {escape(folder)}/summary.md", soft_wrap=True)
+            console.print(Padding(f"- {line}", (0, 0, 0, 2), expand=False))
+    console.print(f"Summary, data and plots: {folder}/summary.md", soft_wrap=True)

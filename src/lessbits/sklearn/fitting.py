@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from os import PathLike
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, check_number, check_whole
 from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
 from lessbits.networks import Network, make_network
@@ -152,15 +152,11 @@ class Decentralized(BaseEstimator):
 
     def _check(self) -> None:
         """Raise InputError for parameters of the wrong type."""
-        for name, kind, words in (
-            ("tol", Real, "a number"),
-            ("n_nodes", Integral, "a whole number"),
-            ("max_iter", Integral, "a whole number"),
-            ("batch_size", Integral, "a whole number"),
-            ("verbose", Integral, "0 or 1"),
-        ):
-            if not isinstance(getattr(self, name), kind):
-                raise InputError(f"{name} is {getattr(self, name)!r}, but it must be {words}")
+        for name in ("n_nodes", "max_iter", "batch_size"):
+            check_whole(name, getattr(self, name), 1)
+        if not isinstance(self.verbose, Integral):
+            raise InputError(f"verbose is {self.verbose!r}, but it must be 0 or 1")
+        check_number("tol", self.tol)
         if not 0 < self.tol < 1:
             raise InputError(
                 f"tol is {self.tol:g}, but it must be above 0 and below 1: the share of the first gradient to stop at"
@@ -169,8 +165,7 @@ class Decentralized(BaseEstimator):
             raise InputError(f"step_sizes is {self.step_sizes!r}, but it must be a dict, such as {{'eta': 0.1}}")
         for name, size in (self.step_sizes or {}).items():
             check_name("step size", name, find_method(self.method).step_size_names)
-            if not isinstance(size, Real):
-                raise InputError(f"the step size {name} is {size!r}, but it must be a number")
+            check_number(f"the step size {name}", size)
 
     def _check_problem(self, problem: Problem) -> None:
         """Raise InputError for losses that cannot be minimised as asked."""

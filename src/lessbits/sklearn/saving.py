@@ -14,6 +14,7 @@ from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
 from lessbits.networks import Network, make_network
 from lessbits.quantizers import Compressor
+from lessbits.sklearn.model_checks import as_names, check_coefficients, check_facts, check_network
 
 FORMAT, BEFORE = "lessbits-model-3", "lessbits-model-2"
 NUMBERS = ("n_nodes_", "n_iter_", "bits_", "n_features_in_")
@@ -52,12 +53,14 @@ def load_model(kind: Any, path: str | PathLike[str]) -> Any:
         check_format(texts, facts["format"], "model", (FORMAT, BEFORE))
         if facts["kind"] != kind.__name__:
             raise InputError(f"a {facts['kind']}, no {kind.__name__}: load it with {facts['kind']}.load")
+        check_facts(facts, kind._get_param_names(), NUMBERS, NAMES)
         model = kind(**{name: _restored(value) for name, value in facts["parameters"].items()})
         for name, value in facts["numbers"].items():
             setattr(model, name, value)
         for name, entry in facts["names"].items():
-            setattr(model, name, np.array(entry["values"], np.dtype(entry["type"])))
+            setattr(model, name, as_names(entry))
         model.coef_, intercept = arrays["model.coef_"], arrays["model.intercept_"]
+        check_coefficients(model.coef_, intercept, model)
         model.intercept_ = intercept if intercept.ndim else float(intercept)
         model.trace_ = Trace.unpacked(arrays, texts)
         return model
@@ -90,6 +93,7 @@ def _stored(name: str, value: Any, sites: np.ndarray | None) -> Any:
 def _restored(value: Any) -> Any:
     """Return the original parameter; a network, and weights of classes, are rebuilt."""
     if isinstance(value, dict) and "edges" in value:
+        check_network(value)
         return Network.from_edges(value["nodes"], value["edges"], value["weights"])
     if isinstance(value, dict) and isinstance(value.get("weights"), list):
         return dict(value["weights"])

@@ -4,18 +4,19 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
-from lessbits._internal.keyword_options import takes_options
+from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits._internal.notebook import html_table
 from lessbits._internal.wording import human
 from lessbits.config.build import build_parts
 from lessbits.config.choices import apply_choice, check_question
 from lessbits.config.settings import Settings
 from lessbits.engines.checks import default_goal
+from lessbits.errors import check_flag, check_positive, check_whole
 from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.problems.origin import check_sites
+from lessbits.problems.origin import check_kinds, check_sites
 from lessbits.studies.compression import free_compression
 from lessbits.tuning.estimates import Constraints, Estimate
 from lessbits.tuning.trials import estimate_fewest_bits
@@ -42,6 +43,13 @@ class AdviseOptions:
     corrected: bool = False
     option: str = "B"
     batch_size: int = 1
+
+    def check(self) -> None:
+        """Raise an `InputError` if the options are not valid."""
+        if self.until is not None:
+            check_positive("until", self.until)
+        check_flag("corrected", self.corrected)
+        check_whole("batch_size", self.batch_size, 1)
 
 
 class AdviseKeywords(TypedDict, total=False):
@@ -139,7 +147,9 @@ def advise(problem: Problem, network: Network, **options: Unpack[AdviseKeywords]
         >>> lessbits.simulate(problem, network, advice.make(), iterations=5000, until=1e-6).converged
         True
     """
-    asked = AdviseOptions(**options)
+    check_kinds(problem, network)
+    asked = read_options(AdviseOptions, options, "advise")
+    asked.check()
     check_sites(problem, network)
     free = free_compression(problem, network, asked.messages) if problem.convexity > 0 else None
     kept = Constraints(asked.quantizer, asked.messages, asked.corrected, asked.option, asked.batch_size)

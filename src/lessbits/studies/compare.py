@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from lessbits._internal.files import make_folder
 from lessbits._internal.hashing import fingerprint
-from lessbits._internal.keyword_options import takes_options
+from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits._internal.logging import logger
 from lessbits.config.build import build_all_parts, link_model_of
 from lessbits.config.settings import Settings
@@ -25,6 +25,7 @@ from lessbits.methods.request import MethodRequest
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.problems.computed import loss_marks
+from lessbits.problems.origin import check_kinds
 from lessbits.studies.comparison import Comparison, ComparisonInterrupted, make_row, rank
 from lessbits.studies.options import TARGET, CompareKeywords, CompareOptions
 from lessbits.tuning import tune
@@ -53,7 +54,7 @@ def compare(problem: Problem, network: Network, **options: Unpack[CompareKeyword
         >>> [row["quantizer"] for row in found.rows]
         ['dit-4', 'exact']
     """
-    return run_comparison(problem, network, CompareOptions(**options))
+    return run_comparison(problem, network, read_options(CompareOptions, options, "compare"))
 
 
 def compare_settings(settings: Settings, **options: Unpack[CompareKeywords]) -> Comparison:
@@ -81,6 +82,7 @@ def run_comparison(
     problem: Problem, network: Network, options: CompareOptions, settings: Mapping[str, Any] | None = None
 ) -> Comparison:
     """Run a comparison; `settings` are added to those that each trace stores."""
+    check_kinds(problem, network)
     options.check()
     goal = options.goal or default_goal(problem)
     options = replace(options, goal=goal)
@@ -223,7 +225,13 @@ def _read(file: Path, identity: str) -> Trace | None:
         trace = Trace.load(file)
     except (InputError, OSError):  # none, cut off, or of another version
         return None
-    return trace if trace.provenance.get(IDENTITY) == identity else None
+    if trace.provenance.get(IDENTITY) != identity:
+        return None
+    try:
+        make_row([trace])
+    except (InputError, LookupError, TypeError):  # forged: no comparison wrote it
+        return None
+    return trace
 
 
 def remove_other_traces(folder: Path, kept: Sequence[Trace]) -> None:

@@ -8,12 +8,14 @@ from typing import TypedDict
 from lessbits.engines.checks import Metric
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.trace import LinkModel
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_flag, check_number, check_path, check_seeds, check_whole
 from lessbits.methods.registry import find_method
+from lessbits.quantizers import make_quantizer
 
 METHODS = ("primal-dual", "tree", "lead", "choco")
 QUANTIZERS = ("exact", "dit-4", "dit-2")
 TARGET = 1e-3
+WIDE = 2**31 - 1  # a dimension that every number of coordinates fits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +69,20 @@ class CompareOptions:
                 raise InputError(f"{name} is {given!r}, but it must be a list with at least one entry")
         for method in self.methods:
             find_method(method)
+        for quantizer in self.quantizers:
+            make_quantizer(quantizer, WIDE)  # only the spelling: one that does not fit the problem is passed over
         if self.until is None:
             raise InputError("a comparison needs a target: give until")
+        check_number("until", self.until, 0)
+        check_whole("iterations", self.iterations, 1)
+        if self.record_every is not None:
+            check_whole("record_every", self.record_every, 1)
+        check_whole("batch_size", self.batch_size, 1)
+        check_seeds(self.seeds)
+        for name in ("tuned", "corrected"):
+            check_flag(name, getattr(self, name))
+        if self.out is not None:
+            check_path("out", self.out)
 
     def run_options(self, seed: int) -> RunOptions:
         """Return the options of one run."""

@@ -4,6 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+from lessbits._internal.keyword_options import read_options
 from lessbits._internal.notebook import html_table
 from lessbits._internal.wording import counted
 from lessbits.config.build import build_parts
@@ -109,7 +110,7 @@ class Study:
     def compare(self, **options: Unpack[CompareKeywords]) -> Comparison:
         """Compare methods and quantizers as `lessbits.compare` does, and keep the runs."""
         settings = None if self.settings is None else self.settings.model_dump()
-        found = run_comparison(self.problem, self.network, CompareOptions(**options), settings)
+        found = run_comparison(self.problem, self.network, read_options(CompareOptions, options, "compare"), settings)
         self.runs += found.traces
         return found
 

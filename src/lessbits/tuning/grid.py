@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, check_whole
 from lessbits.methods.base import Method
 from lessbits.methods.request import StepSize
 
@@ -33,8 +33,7 @@ def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list
 
 def check_grid(method: Method, grid: GridSpec, per_decade: int) -> None:
     """Raise an `InputError` for step sizes that the method does not have, and for grids that cannot be laid."""
-    if per_decade < 1:
-        raise InputError(f"per_decade is {per_decade}, but a grid has at least one value per decade")
+    check_whole("per_decade", per_decade, 1)
     if not grid:
         raise InputError(f"{method.name} has no step size above 0 to search: name one, with values")
     for name, values in grid.items():

@@ -5,7 +5,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypedDict
 
-from lessbits.errors import InputError, check_name
+from lessbits.errors import (
+    InputError,
+    check_flag,
+    check_name,
+    check_number,
+    check_path,
+    check_positive,
+    check_seeds,
+    check_whole,
+)
 
 AIMS = ("iterations", "bits", "value")
 
@@ -54,14 +63,20 @@ class TuneOptions:
         if aim != "value" and self.until is None:
             raise InputError(f"the aim is fewest {aim}, but to which target? Give until")
         if aim == "value" and self.until is not None:
-            raise InputError(f"the aim is the lowest value, so until, {self.until:g}, has no meaning: leave it out")
-        if not self.margin >= 1:
-            raise InputError(
-                f"margin is {self.margin:g}, but runs must be allowed at least what the best needed: 1 or more"
-            )
-        if not self.seeds:
-            raise InputError("no seed was given: tune with at least one")
-        return replace(self, aim=aim)
+            raise InputError(f"the aim is the lowest value, so until, {self.until}, has no meaning: leave it out")
+        if self.until is not None:
+            check_number("until", self.until, 0)
+        for name in ("iterations", "record_every", "width"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), 1)
+        for name in ("epochs", "bits"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        check_number("margin", self.margin, 1)
+        check_whole("per_decade", self.per_decade, 1)
+        check_flag("grow", self.grow)
+        out = None if self.out is None else check_path("out", self.out)
+        return replace(self, aim=aim, seeds=check_seeds(self.seeds), out=out)
 
     def say(self, text: str) -> None:
         """Pass a line to the progress callback, if there is one."""

@@ -4,7 +4,7 @@ import json
 import math
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from lessbits._internal.logging import logger
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import counted
 from lessbits.engines.simulate.sweep import Outcome
-from lessbits.errors import InputError
+from lessbits.errors import InputError, is_number
 
 FORMAT, BEFORE = "lessbits-outcomes-2", "lessbits-outcomes-1"
 
@@ -43,11 +43,11 @@ class Records:
                 if entry.pop("of") == self.mark:
                     for name in ("value", "error"):  # JSON has no NaN
                         entry[name] = math.nan if entry[name] is None else entry[name]
-                    outcome = Outcome(**entry)
+                    outcome = _of_right_types(Outcome(**entry))
                     self.known[self.key(outcome.sizes, outcome.seed)] = outcome
             except InputError:
                 raise
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
                 damaged += 1
         # The last one, without its end, was cut off while it was written.
         if damaged:
@@ -95,6 +95,19 @@ def _checked(entry: dict[str, Any], path: Path) -> dict[str, Any]:
         raise ValueError
     entry.pop("format", None)
     return entry
+
+
+def _of_right_types(outcome: Outcome) -> Outcome:
+    """Return an outcome that was read from a file; raise a ValueError if a part is of another type."""
+    for entry in fields(Outcome):
+        given, kind = getattr(outcome, entry.name), entry.type
+        whole = kind in (int, "int") and type(given) is int
+        number = kind in (float, "float") and isinstance(given, float | int) and not isinstance(given, bool)
+        flag = kind in (bool, "bool") and isinstance(given, bool)
+        table = isinstance(given, dict) and all(map(is_number, given.values())) and entry.name == "sizes"
+        if not (whole or number or flag or table):
+            raise ValueError(f"{entry.name} is {given!r}")
+    return outcome
 
 
 def stored_in(out: Path) -> str:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from lessbits._internal.hashing import fingerprint
-from lessbits._internal.keyword_options import takes_options
+from lessbits._internal.keyword_options import read_options, takes_options
+from lessbits._internal.memory import memory_in_a_line
 from lessbits.engines.checks import default_goal
 from lessbits.engines.schedule import record_interval
 from lessbits.engines.simulate.sweep import Budget
@@ -15,6 +16,7 @@ from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 from lessbits.problems.computed import loss_marks
+from lessbits.problems.origin import check_kinds
 from lessbits.tuning.grid import GridSpec, check_grid, make_axes
 from lessbits.tuning.grid_search import GridSearch
 from lessbits.tuning.neighbour_search import NeighbourSearch
@@ -27,6 +29,7 @@ MOST_ITERATIONS = 10_000  # of a run without a budget
 
 
 @takes_options(TuneOptions)
+@memory_in_a_line()
 def tune(
     problem: Problem,
     network: Network,
@@ -58,7 +61,8 @@ def tune(
     """
     if not isinstance(grid, Mapping | None):
         raise InputError(f"the grid is {grid!r}, but it maps names of step sizes to values, or to None")
-    asked = TuneOptions(**options).checked()
+    check_kinds(problem, network, method)
+    asked = read_options(TuneOptions, options, "tune").checked()
     grid = grid or dict.fromkeys(method.tunable())
     check_grid(method, grid, asked.per_decade)
     needed = _needed(method, problem, asked.epochs, asked.bits)

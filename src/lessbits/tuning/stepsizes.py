@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from lessbits._internal.logging import say_if_slow
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, check_seed
 from lessbits.methods.base import Method
 from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
@@ -13,6 +13,7 @@ from lessbits.methods.registry import find_method
 from lessbits.methods.request import MethodRequest, check_corrected, resolve_choices
 from lessbits.networks import Network
 from lessbits.problems import Problem
+from lessbits.problems.origin import check_kinds
 from lessbits.quantizers import Compressor, make_quantizer
 from lessbits.tuning.ahead import compile_ahead, wait_for_program
 from lessbits.tuning.stability import try_step_sizes
@@ -54,6 +55,7 @@ def make_method(
         >>> lessbits.make_method("choco", problem, network, "top-10", gamma=0.3).alpha
         1.0
     """
+    check_seed(seed)
     choices = {"stepsizes": stepsizes, "target": target, **choices}
     return configure_method(*make_request(name, problem, network, quantizer, **choices), seed)
 
@@ -69,6 +71,7 @@ def make_request(
     **choices: Any,
 ) -> tuple[type[Method], MethodRequest]:
     """Return the class of a method, and what `make_method` asks of it."""
+    check_kinds(problem, network)
     kind = find_method(name)
     check_name("stepsizes", stepsizes, STEP_SIZE_RULES)
     option, messages = choices.pop("option", None), choices.pop("messages", None)

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from lessbits._internal.keyword_options import takes_options
+from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.interrupts import Interrupted, Interrupts
@@ -168,7 +168,7 @@ def run_mpi(
         communicator: An mpi4py communicator; by default all processes that the launcher started.
         **options: The fields of `RunOptions`, the same at every rank.
     """
-    run_options = RunOptions(**options)
+    run_options = read_options(RunOptions, options, "run_mpi")
     with all_ranks(communicator) as world:
         transport = world.ranks_with_nodes(network.nodes)
         return None if transport is None else run_stepwise(problem, network, method, transport, run_options)

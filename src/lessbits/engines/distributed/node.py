@@ -17,7 +17,7 @@ from lessbits.engines.distributed.mpi import MpiTransport
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.rank import Rank
 from lessbits.engines.options import LARGEST_COUNT, RunOptions
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_whole
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
@@ -102,6 +102,7 @@ class Node:
             code: How levels are written as bytes: "entropy" or "fixed".
             communicator: An mpi4py communicator; by default all processes that the launcher started.
         """
+        dim = check_whole("dim", dim, 1)
         self._transport = MpiTransport(communicator)
         self.number, self.dim, self.iteration = self._transport.rank, dim, 0
         with self._failing_together():

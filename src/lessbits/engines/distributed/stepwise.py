@@ -1,7 +1,6 @@
 """The engine of real messages: every message is encoded, carried as bytes by a transport, and decoded."""
 
 import time
-from functools import partial
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.identity import run_identity
 from lessbits.engines.interrupts import Interrupts
 from lessbits.engines.options import RunOptions
+from lessbits.engines.recording.checkpoint_checks import check_fits
 from lessbits.engines.recording.checkpoint_files import Checkpoint, name_leaves, put_leaves
 from lessbits.engines.recording.checkpoints import folder_held
 from lessbits.engines.recording.progress import Progress
@@ -76,7 +76,7 @@ class _Run:
         if self.checkpoints is not None:
             gather = self.transport.all_gather
             self.identity = run_identity(problem.here, gather, rank.network, rank.method, options, rank.codecs)
-            self._restore(self.transport.at_first(partial(self.checkpoints.read, self.identity)))
+            self._restore(self.transport.at_first(self._read))
 
     def loop(self, interrupts: Interrupts, bar: Progress) -> None:
         """Iterate until the goal is reached, the iterations are done, the run diverges, or an interrupt."""
@@ -150,6 +150,15 @@ class _Run:
                 state[name] = rows
         if self.transport.rank == 0:
             self.checkpoints.write(Checkpoint(self.iteration, state, self.recorder.saved(), since, self.identity))
+
+    def _read(self) -> Checkpoint | None:
+        """Return the checkpoint to resume from, at rank 0."""
+        assert self.checkpoints is not None
+        saved, state = self.checkpoints.read(self.identity), self.rank.state
+        if saved is not None:
+            axes = name_leaves(row_axes(state, Axis.NODE))
+            check_fits(saved, name_leaves(state), axes, self.rank.network, self.recorder.parts)
+        return saved
 
     def _restore(self, saved: Checkpoint | None) -> None:
         """Restore this rank's part of the checkpoint that rank 0 read."""

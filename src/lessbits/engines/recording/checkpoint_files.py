@@ -11,6 +11,7 @@ import numpy as np
 
 from lessbits._internal.arrays import first_line, load_arrays, write_arrays
 from lessbits._internal.plain_values import plain
+from lessbits.engines.recording.checkpoint_checks import check_contents
 from lessbits.errors import InputError
 from lessbits.problems.computed import nearly_same
 
@@ -71,8 +72,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
             raise InputError(f"{path} is no checkpoint of this version: its format is {texts.get('format')!r}")
         if "checksum" not in texts:
             raise ValueError("it has no checksum")
-        facts = json.loads(texts["facts"])
-        identity = Identity(facts["marks"], arrays.pop(COMPUTED))
+        facts, computed = json.loads(texts["facts"]), arrays.pop(COMPUTED)
+        check_contents(facts, arrays)
+        if computed.dtype.kind != "f":
+            raise ValueError("what its loss computed is no numbers")
+        identity = Identity(facts["marks"], computed)
         groups: dict[str, dict[str, np.ndarray]] = {group: {} for group in GROUPS}
         for name, array in arrays.items():
             group, _, rest = name.partition(".")
@@ -80,7 +84,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         return Checkpoint(int(facts["iteration"]), **groups, identity=identity)
     except InputError:
         raise
-    except (OSError, LookupError, TypeError, ValueError) as error:
+    except (OSError, LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}") from None
 
 

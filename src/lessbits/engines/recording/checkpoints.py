@@ -12,7 +12,7 @@ from lessbits._internal.locks import FolderLock
 from lessbits._internal.logging import logger
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.recording.checkpoint_files import Checkpoint, Identity, read_checkpoint, read_marks
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_flag, check_path, check_whole
 
 KEPT = 2  # checkpoints, so that one is left if the newest is damaged
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
@@ -61,11 +61,14 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         """Raise an `InputError` for a folder that is a file, and for an interval below 1."""
-        object.__setattr__(self, "folder", Path(self.folder))
+        object.__setattr__(self, "folder", check_path("the folder of checkpoints", self.folder))
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder} is a file, but checkpoints go into a folder: name another")
-        if self.every is not None and self.every < 1:
-            raise InputError(f"checkpoint_every is {self.every}, but it must be at least 1 iteration")
+        if self.every is not None:
+            check_whole("checkpoint_every, the iterations between two checkpoints,", self.every, 1)
+        if self.resume_at is not None:
+            check_whole("resume_at", self.resume_at, 0)
+        check_flag("resume", self.resume)
 
     def path(self, iteration: int) -> Path:
         """Return the file of the checkpoint of an iteration."""
@@ -102,7 +105,7 @@ class Checkpoints:
             return None
         try:
             return int(self._find()[0].identity.marks["record_every"])
-        except (InputError, LookupError):
+        except (ValueError, LookupError):
             return None  # `read` raises the error
 
     def check(self) -> None:

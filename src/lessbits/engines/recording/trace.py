@@ -13,7 +13,8 @@ from lessbits._internal.figures import COLOURS, TITLES, UNITS, label_axis, style
 from lessbits._internal.notebook import html_facts
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import human
-from lessbits.errors import InputError, check_name
+from lessbits.engines.recording.trace_checks import check_trace
+from lessbits.errors import check_name, check_number, check_positive, printable
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -46,11 +47,10 @@ class LinkModel:
 
     def __post_init__(self) -> None:
         """Raise an `InputError` for negative times, and for a bandwidth that is not above 0."""
-        if not (self.latency >= 0 and self.gradient >= 0 and self.bandwidth > 0):
-            raise InputError(
-                f"the link model has latency {self.latency:g} s, bandwidth {self.bandwidth:g} bit/s and "
-                f"{self.gradient:g} s per gradient, but times must be at least 0 and the bandwidth above 0"
-            )
+        check_number("latency", self.latency, 0)
+        check_number("gradient, seconds per sample gradient,", self.gradient, 0)
+        if self.bandwidth != float("inf"):  # which is the usual one
+            check_positive("bandwidth", self.bandwidth)
 
     def seconds(self, iterations: np.ndarray, bits: np.ndarray, gradients_per_node: np.ndarray) -> np.ndarray:
         """Return the simulated time at each record.
@@ -122,7 +122,7 @@ class Trace:
         return (
             f"Trace({last['iterations']} iterations, {scored}"
             f"{human(last['wire_bits_per_link'])} sent per link, {human(last['bits_per_link'])} nominal: "
-            f"{self.message})"
+            f"{printable(self.message)})"
         )
 
     def _repr_html_(self) -> str:
@@ -223,4 +223,6 @@ class Trace:
         """Return the trace from what `packed` returned."""
         check_format(texts, texts.get("format"), "trace", (FORMAT, BEFORE))
         columns = {name: arrays[f"column.{name}"] for name in json.loads(texts["columns"])}
-        return cls(columns, arrays["x"], **json.loads(texts["ending"]))
+        ending = json.loads(texts["ending"])
+        check_trace(columns, arrays["x"], ending)
+        return cls(columns, arrays["x"], **ending)

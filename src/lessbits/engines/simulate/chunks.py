@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.axes import Axis, row_axes
 from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import header_bytes
 from lessbits.engines.identity import run_identity
 from lessbits.engines.options import RunOptions
+from lessbits.engines.recording.checkpoint_checks import check_fits
 from lessbits.engines.recording.checkpoint_files import Checkpoint, Identity, name_leaves, put_leaves
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.schedule import record_ends
@@ -39,6 +41,8 @@ class ChunkRecorder:
         saved = checkpoints.read(self.identity)
         if saved is None:
             return state, 0
+        axes = name_leaves(row_axes(state, Axis.NODE))
+        check_fits(saved, name_leaves(state), axes, network, self.recorder.parts)
         self.recorder.restore(saved.records)
         self.last = saved.iteration
         self.since = dict(saved.since)

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lessbits._internal.axes import Axis, row_axes
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_whole
 
 ENOUGH = 2**20  # nodes × dim per device; with less, communication between devices costs more than it saves
 
@@ -29,7 +29,7 @@ def choose_devices(devices: int | None, nodes: int, dim: int) -> int:
     if devices is None:
         devices = min(available, max(1, nodes * dim // ENOUGH))
         return next(count for count in range(devices, 0, -1) if nodes % count == 0)
-    if not 1 <= devices <= available:
+    if not 1 <= check_whole("devices", devices) <= available:
         raise InputError(f"devices is {devices}, but there are {available}: give a number from 1 to {available}")
     if nodes % devices:
         raise InputError(f"devices is {devices}, but {nodes} nodes cannot be dealt to them equally: give a divisor")

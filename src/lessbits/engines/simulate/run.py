@@ -11,8 +11,9 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.axes import Axis
-from lessbits._internal.keyword_options import takes_options
+from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits._internal.logging import say_if_slow
+from lessbits._internal.memory import memory_in_a_line
 from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
@@ -84,6 +85,7 @@ def _begin(program: Program, start: Start) -> tuple[State, dict[str, jax.Array]]
 
 
 @takes_options(RunOptions)
+@memory_in_a_line()
 def simulate(
     problem: Problem,
     network: Network,
@@ -116,7 +118,7 @@ def simulate(
         >>> trace.converged, bool(trace["error"][-1] <= 1e-3)
         (True, True)
     """
-    run_options = RunOptions(**options)
+    run_options = read_options(RunOptions, options, "simulate")
     if encode:
         if measures:
             raise InputError("further measures were given with encode: they need a run without it")
