@@ -1,7 +1,9 @@
 """A search that was kept in a folder: a later one runs only what is not known, and only if it is the same search."""
 
+import errno
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,3 +181,29 @@ def test_any_change_changes_the_fingerprint():
 def test_the_nesting_of_values_shows_in_the_fingerprint():
     assert fingerprint([[1], 2]) != fingerprint([[1, 2]])
     assert fingerprint({"a": {"b": 1}, "c": 2}) != fingerprint({"a": {"b": 1, "c": 2}})
+
+
+def test_a_damaged_line_is_said_and_run_again(tmp_path, swept, caplog):
+    first = find(tmp_path)
+    file = tmp_path / "outcomes.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    changed = lines[2].replace('"iterations": ', '"iterations": 1')  # a number, and still JSON
+    assert changed != lines[2]
+    file.write_text("".join([*lines[:2], changed, *lines[3:]]))
+    assert find(tmp_path).rows() == first.rows()
+    assert [len(thetas) for thetas in swept] == [5, 1]
+    assert f"1 line of {file} is damaged: what was there is run again" in caplog.text
+
+
+def test_a_search_outlasts_a_full_disk(tmp_path, monkeypatch, caplog):
+    expected = find(None)
+    opened = Path.open
+
+    def full(path, *arguments, **options):
+        if path.name == "outcomes.jsonl":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", full)
+    assert find(tmp_path).rows() == expected.rows()
+    assert caplog.text.count("outcomes.jsonl ends here (No space left on device): the search goes on") == 1
