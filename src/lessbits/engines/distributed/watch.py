@@ -162,7 +162,7 @@ class Watch:
         return f"rank {numbers} of {self.size} has" if len(ranks) == 1 else f"ranks {numbers} of {self.size} have"
 
     def _end(self, what: str) -> None:
-        self.transport.end(f"lessbits: {what}: all ranks end (--patience SECONDS waits longer)", status=1)
+        self.transport.end(f"lessbits: {what}: all ranks end; more patience would wait longer", status=1)
 
     def _watch_starters(self, elapsed: float) -> None:
         """End this rank if a process that started it has ended, or was stopped for too long."""
