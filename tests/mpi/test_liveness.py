@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -68,6 +70,7 @@ def job(tmp_path):
     for number in started.roles.values():
         if Path(f"/proc/{number}").exists():
             os.kill(number, KILL)
+    started.process.communicate()
 
 
 NAMES = {str(rank): f"rank {rank} of {RANKS}" for rank in range(RANKS)}
@@ -85,6 +88,17 @@ def test_a_process_that_is_killed_or_stopped_is_named_and_all_end(how, who, job)
     done = "(was ended|has died)" if how == KILL else "(was stopped for|has given no sign of life)"
     assert re.match(rf"lessbits: {NAMES[who]} {done}", err), err
     job.leaves_nothing()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("ss") is None, reason="ss, which lists ports, is not installed")
+def test_ports_are_open_to_this_machine_alone(job):
+    """All sockets of the job that listen are bound to the loopback address, or to its device."""
+    listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout.splitlines()
+    numbers = set(job.roles.values())
+    ours = [line.split()[3] for line in listening if numbers & {int(pid) for pid in re.findall(r"pid=(\d+)", line)}]
+    assert ours
+    assert all(address.startswith(("127.", "[::1]")) or "%lo:" in address for address in ours), ours
 
 
 @pytest.mark.slow

@@ -16,8 +16,10 @@ from typing import IO, Any, Self, TextIO
 
 from lessbits.engines.distributed.processes import (
     JOB,
+    LOOPBACK_DEVICE,
     RANK_NAMES,
     SHARED_MEMORY,
+    close_to_other_machines,
     die_with_parent,
     die_with_parent_prefix,
 )
@@ -30,7 +32,7 @@ NEIGHBORS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_
 EXPECTED = "LESSBITS_RANKS"  # the number of ranks that `launch` started
 FORCE_AFTER = 120.0  # seconds after which ranks that were asked to stop are killed
 # On one machine the libraries need no port that others can reach: UCX, libfabric and mpiexec itself.
-LOOPBACK = {"UCX_NET_DEVICES": "lo", "FI_TCP_IFACE": "lo", "HYDRA_IFACE": "lo"}
+LOOPBACK = dict.fromkeys(("UCX_NET_DEVICES", "FI_TCP_IFACE", "HYDRA_IFACE"), LOOPBACK_DEVICE)
 # Where these are set, mpiexec may start ranks on other machines.
 HOST_LISTS = ("HYDRA_HOST_FILE", "SLURM_JOB_NODELIST", "PBS_NODEFILE", "LSB_HOSTS", "LOADL_HOSTFILE", "PE_HOSTFILE")
 RANK_SHARED_MEMORY = 1_200_000  # bytes per rank that mpich takes in /dev/shm; UCX takes more if there is more
@@ -59,6 +61,8 @@ def become_rank() -> None:
         os.environ.setdefault(name, threads)
     if rank_number() is not None:
         die_with_parent()
+    if JOB in os.environ and os.environ.get("HYDRA_IFACE") == LOOPBACK_DEVICE:
+        close_to_other_machines()
 
 
 def end_all_ranks(error: BaseException) -> None:

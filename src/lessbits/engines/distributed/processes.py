@@ -9,6 +9,7 @@ import ctypes
 import os
 import re
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ JOB = "LESSBITS_JOB"  # set by `launch`: its process number, a hyphen, and a ran
 RANK_NAMES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
 STARTERS = ("mpiexec", "mpirun", "orterun", "prterun", "srun")
 PROC = Path("/proc")
+LOOPBACK_DEVICE = "lo"
 SHARED_MEMORY = Path("/dev/shm")  # where MPI libraries create their segments
 SILENT = 60.0  # seconds without a sign of life: busy machines, and calls that hold Python's lock, take less
 END_SECONDS = 10.0  # for the kernel to end processes that were killed
@@ -97,6 +99,17 @@ def die_with_parent_prefix() -> list[str]:
     ask = f"import ctypes, os, sys; ctypes.CDLL(None).prctl({_PARENT_DEATH_SIGNAL}, {int(signal.SIGKILL)})"
     # The request stays in force after `execv`.
     return [sys.executable, "-S", "-c", f"{ask}; os.execv(sys.argv[1], sys.argv[1:])"]
+
+
+def close_to_other_machines() -> None:
+    """Have sockets that this process inherited listen on the loopback device alone.
+
+    That is mpiexec's control port: it has no setting for it, but shares the socket with all that it starts.
+    """
+    for descriptor in [int(entry.name) for entry in (PROC / "self" / "fd").iterdir()]:
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as inherited:
+            if inherited.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                inherited.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, LOOPBACK_DEVICE.encode())
 
 
 def kill(processes: Iterable[Process]) -> list[Process]:
