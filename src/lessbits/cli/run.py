@@ -14,7 +14,7 @@ from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import Outputs, json_path, print_line, print_message, write_result
 from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import become_rank, check_alone, check_launch, launch, rank_number
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_positive
 
 if TYPE_CHECKING:
     from lessbits.config.run import FinishedRun
@@ -57,6 +57,15 @@ def run(
     ] = None,
     seeds: Seeds = 1,
     log: Annotated[Path | None, output_flag("Append one line of JSON per second to this file during the run.")] = None,
+    patience: Annotated[
+        float | None,
+        typer.Option(
+            help="With --engine mpi: seconds without a sign of life from one of its processes until the run ends; "
+            "default: 60, or 20 times the longest iteration so far.",
+            rich_help_panel="Engine",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a method on a problem over a network, and report how many bits it sent.
@@ -70,7 +79,7 @@ def run(
         raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
     if len(seed_range(settings.seed, seeds)) > 1 and (settings.engine != "simulate" or checkpoint or log):
         raise InputError("several seeds are for the simulator, without checkpoints and log: leave one of them out")
-    _start_engine(settings)
+    _start_engine(settings, patience)
     configure_jax(settings.precision)
     from lessbits.config.run import RunRequest, run_job
     from lessbits.report.seeds import seed_summary
@@ -85,6 +94,7 @@ def run(
         log=log,
         seeds=seeds,
         gather_x=solution is not None,
+        patience=patience,
     )
     finished = run_job(settings, request)
     if finished is None:
@@ -113,14 +123,18 @@ def run(
         raise typer.Exit(MISTAKE)
 
 
-def _start_engine(settings: Settings) -> None:
+def _start_engine(settings: Settings, patience: float | None) -> None:
     """Check the engine's settings. With MPI, start the ranks and exit with their status, unless this is a rank."""
     if settings.engine == "simulate":
         check_alone(settings.ranks)
+        if patience is not None:
+            raise InputError("patience is for ranks that wait for each other: give --engine mpi too, or leave it out")
         return
+    if patience is not None:
+        check_positive("patience", patience)
     check_launch(settings.encode)
     if rank_number() is None:
-        raise typer.Exit(launch(settings.ranks, sys.argv[1:]))
+        raise typer.Exit(launch(settings.ranks, sys.argv[1:], patience))
     become_rank()
 
 

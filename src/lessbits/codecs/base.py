@@ -39,6 +39,11 @@ class Codec(ABC):
     def decode(self, body: bytes, key: Key = None) -> Payload:
         """Return the payload that was encoded, bit for bit, or raise `WireError`."""
 
+    def largest(self, payload: Payload) -> float:
+        """Return the largest magnitude in a payload, of one row or of many; NaN if there is one."""
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(payload)]
+        return float(np.max([np.abs(leaf).max(initial=0) for leaf in leaves if leaf.dtype.kind == "f"], initial=0))
+
     def length_model(self) -> Any:
         """Return a pytree that maps a payload to the length of its bodies, float32 [rows], in a compiled loop."""
         return SameLength(jnp.float32(self.body_bytes))

@@ -57,6 +57,10 @@ class CompositionCodec(Codec):
             scattered.append(part)
         return jax.tree.unflatten(self.structure, scattered)
 
+    def largest(self, payload: Payload) -> float:
+        """As the second quantizer's: coordinates that are not sent are zeros."""
+        return self.inner.largest(payload)
+
     def length_model(self) -> Any:
         """As the second quantizer's: coordinates that are not sent are zeros, and add nothing to its sums."""
         return self.inner.length_model()

@@ -12,6 +12,7 @@ from lessbits.codecs.base import Codec, Key
 from lessbits.codecs.packing import pack, packed_bytes, unpack
 from lessbits.errors import WireError
 from lessbits.quantizers.base import Payload
+from lessbits.quantizers.natural import OFFSET
 from lessbits.quantizers.subtractive import SubtractivePayload
 
 SCALE_BYTES = 2
@@ -118,6 +119,10 @@ class NaturalCodec(Codec):
         """Unpack."""
         self.check_length(body)
         return unshift_levels(unpack(body, self.dim, 9), self.most, np.dtype(np.int16))
+
+    def largest(self, payload: Payload) -> float:
+        """Return the power of two that the largest exponent stands for."""
+        return 2.0 ** (int(np.abs(payload).max(initial=0)) - OFFSET)
 
     @property
     def settings(self) -> tuple[Hashable, ...]:

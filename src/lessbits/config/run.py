@@ -37,6 +37,7 @@ class RunRequest:
         log: File to append a log to; None for no log.
         seeds: Number of runs, which differ in their seed only.
         gather_x: Whether rank 0 needs the final x of all nodes, if nothing is scored and they are still at their ranks.
+        patience: Seconds without a sign of life from a rank after which all ranks end; None for the default.
     """
 
     checkpoint_folder: Path | None = None
@@ -47,6 +48,7 @@ class RunRequest:
     log: Path | None = None
     seeds: int = 1
     gather_x: bool = False
+    patience: float | None = None
 
     def checkpoints(self, settings: dict[str, Any] | None = None) -> Checkpoints | None:
         """Return the checkpoint folder with the resolved settings to store there; None without a folder."""
@@ -91,7 +93,7 @@ def run_job(settings: Settings, request: RunRequest) -> FinishedRun | None:
         return _run(settings, request)
     from lessbits.engines.distributed.mpi import all_ranks
 
-    with all_ranks() as world:
+    with all_ranks(patience=request.patience) as world:
         check_ranks(world.size, settings.ranks)
         transport = world.ranks_with_nodes(build_network(settings).nodes)
         finished = None if transport is None else _run(settings, request, transport)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lessbits.engines.distributed.watch import DONE
+
 if TYPE_CHECKING:
     from lessbits.engines.distributed.mpi import MpiTransport
 
@@ -64,8 +66,9 @@ class DepartureNotice:
         self.listener.join()
         notices = [np.array([self.iteration, turn]) for turn in range(len(self.neighbors))]
         requests = [self.world.Isend(*pair, TAG) for pair in zip(notices, self.neighbors, strict=True)]
-        barrier = self.world.Ibarrier()
-        while not barrier.Test():
-            time.sleep(POLL_INTERVAL / 20)
+        with self.transport.pulse.waiting(DONE):
+            barrier = self.world.Ibarrier()
+            while not barrier.Test():
+                time.sleep(POLL_INTERVAL / 20)
         for request in requests:
             request.Wait()

@@ -1,33 +1,46 @@
-"""Launch of the ranks of a run with mpiexec. It forwards signals and output, and reports a rank that died."""
+"""Launch of the ranks of a run with mpiexec. It forwards signals and output, and reports a process that died."""
 
 import contextlib
 import importlib.util
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Any, Self, TextIO
 
+from lessbits.engines.distributed.processes import (
+    JOB,
+    LOOPBACK_DEVICE,
+    RANK_NAMES,
+    SHARED_MEMORY,
+    close_to_other_machines,
+    die_with_parent,
+    die_with_parent_prefix,
+)
+from lessbits.engines.distributed.supervisor import Supervisor
 from lessbits.engines.interrupts import SIGNALS
 from lessbits.errors import InputError
 
-JOB = "LESSBITS_JOB"  # a folder where each rank writes its process number
-LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID")
 SIZES = ("PMI_SIZE", "PMIX_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PALS_SIZE")
 NEIGHBORS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", "PALS_LOCAL_SIZE")
 EXPECTED = "LESSBITS_RANKS"  # the number of ranks that `launch` started
 FORCE_AFTER = 120.0  # seconds after which ranks that were asked to stop are killed
+# On one machine the libraries need no port that others can reach: UCX, libfabric and mpiexec itself.
+LOOPBACK = dict.fromkeys(("UCX_NET_DEVICES", "FI_TCP_IFACE", "HYDRA_IFACE"), LOOPBACK_DEVICE)
+# Where these are set, mpiexec may start ranks on other machines.
+HOST_LISTS = ("HYDRA_HOST_FILE", "SLURM_JOB_NODELIST", "PBS_NODEFILE", "LSB_HOSTS", "LOADL_HOSTFILE", "PE_HOSTFILE")
+RANK_SHARED_MEMORY = 1_200_000  # bytes per rank that mpich takes in /dev/shm; UCX takes more if there is more
 
 
 def rank_number() -> int | None:
     """Return the rank of this process, or None if no MPI launcher started it."""
-    return next((int(os.environ[name]) for name in LAUNCHERS if os.environ.get(name, "").isdigit()), None)
+    return next((int(os.environ[name]) for name in RANK_NAMES if os.environ.get(name, "").isdigit()), None)
 
 
 def check_alone(ranks: int | None) -> None:
@@ -40,15 +53,16 @@ def check_alone(ranks: int | None) -> None:
 
 
 def become_rank() -> None:
-    """Limit this process to its share of the cores. Call it before any large library is imported."""
+    """Limit this process to its share of the cores, and to its parent's life. Call it before large libraries load."""
     local_ranks = next((os.environ[name] for name in NEIGHBORS if os.environ.get(name, "").isdigit()), "1")
     threads = str(max(1, (os.cpu_count() or 1) // max(1, int(local_ranks))))
     # More threads than cores would slow all ranks down. XLA reads NPROC.
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, threads)
-    if JOB in os.environ:
-        with contextlib.suppress(OSError):  # the folder does not exist on other machines
-            (Path(os.environ[JOB]) / str(os.getpid())).write_text(str(rank_number()))
+    if rank_number() is not None:
+        die_with_parent()
+    if JOB in os.environ and os.environ.get("HYDRA_IFACE") == LOOPBACK_DEVICE:
+        close_to_other_machines()
 
 
 def end_all_ranks(error: BaseException) -> None:
@@ -90,59 +104,67 @@ def check_ranks(found: int, wanted: int | None) -> None:
         raise InputError(f"ranks is {wanted}, but the launcher started {found}: leave it out")
 
 
-def launch(ranks: int | None, arguments: list[str]) -> int:
-    """Run `lessbits` with these arguments on several ranks (by default one per core), and return its exit status."""
-    ranks = ranks or os.cpu_count() or 1
-    command = [*_killed_with_parent(), find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "lessbits", *arguments]
-    with tempfile.TemporaryDirectory(prefix="lessbits-") as job:
-        environment = {**os.environ, JOB: job, EXPECTED: str(ranks), "COLUMNS": str(shutil.get_terminal_size().columns)}
-        # In a session of its own, so that Ctrl-C reaches it only once, through `_Forwarding`.
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+def check_shared_memory(ranks: int) -> None:
+    """Raise an `InputError` if the ranks would find too little shared memory, of which mpich tells with a riddle."""
+    if not SHARED_MEMORY.is_dir():
+        return
+    free, needed = shutil.disk_usage(SHARED_MEMORY).free, ranks * RANK_SHARED_MEMORY
+    if free < needed:
+        raise InputError(
+            f"{SHARED_MEMORY} has {free / 1e6:.0f} MB free, but {ranks} ranks need about {needed / 1e6:.0f} MB of "
+            "shared memory: give the container more (docker run --shm-size=1g), or remove what killed jobs left there"
         )
-        died: dict[str, str] = {}
-        pipes = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
-        readers = [threading.Thread(target=_forward_output, args=(*pipe, died), daemon=True) for pipe in pipes]
-        with _Forwarding(process) as forwarding:
-            for reader in readers:
-                reader.start()
-            status = process.wait()
-            for reader in readers:
-                reader.join()
-        if forwarding.forced:
-            print(
-                f"lessbits: the ranks were ended before they had stopped by themselves, {forwarding.forced}: what was "
-                "saved before is whole",
-                file=sys.stderr,
-            )
-        if forwarding.asked and (status or forwarding.forced):
-            return 130
-        if "signal" not in died:
-            return status
-        _explain(died, Path(job), ranks)
-        return 1
 
 
-def _killed_with_parent() -> list[str]:
-    """Return a command prefix that makes the kernel kill mpiexec, and so the ranks, if this process is killed."""
-    if sys.platform != "linux":
-        return []
-    parent_death_signal = 1
-    ask = f"import ctypes, os, sys; ctypes.CDLL(None).prctl({parent_death_signal}, {int(signal.SIGKILL)})"
-    # The request stays in force after `execv`.
-    return [sys.executable, "-S", "-c", f"{ask}; os.execv(sys.argv[1], sys.argv[1:])"]
+def _loopback() -> dict[str, str]:
+    """Return the settings that keep all ports on the loopback address, if all ranks are on this machine."""
+    elsewhere = any(name in os.environ for name in HOST_LISTS)
+    return LOOPBACK if sys.platform == "linux" and not elsewhere else {}
+
+
+def launch(ranks: int | None, arguments: list[str], patience: float | None = None) -> int:
+    """Run `lessbits` with these arguments on several ranks (by default one per core), and return its exit status.
+
+    A process of the job that is stopped for longer than `patience` seconds ends it.
+    """
+    ranks = ranks or os.cpu_count() or 1
+    check_shared_memory(ranks)
+    job = f"{os.getpid()}-{secrets.token_hex(8)}"
+    command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "lessbits", *arguments]
+    columns = str(shutil.get_terminal_size().columns)
+    # In a session of its own, so that Ctrl-C reaches it only once, through `_Forwarding`.
+    process = subprocess.Popen(
+        [*die_with_parent_prefix(), *command],
+        env={**_loopback(), **os.environ, JOB: job, EXPECTED: str(ranks), "COLUMNS": columns},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    supervisor = Supervisor(job, process.pid, ranks, patience)
+    reported: dict[str, str] = {}
+    pipes = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
+    readers = [threading.Thread(target=_forward_output, args=(*pipe, reported), daemon=True) for pipe in pipes]
+    with _Forwarding(process, supervisor) as forwarding:
+        for reader in readers:
+            reader.start()
+        status = process.wait()
+        left = supervisor.stop()  # before the pipes, which a process that is left keeps open
+        for reader in readers:
+            reader.join()
+    why = forwarding.explain() or (None if forwarding.asked else supervisor.explain(status, reported))
+    if left or why:
+        print(left or why, file=sys.stderr)
+    if forwarding.asked and (status or forwarding.forced):
+        return 130
+    return 1 if left or why else status
 
 
 class _Forwarding:
     """Forwards the first signal to the ranks. Kills them on a second one, or if they do not stop in time."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process, self.asked, self.forced = process, False, ""
+    def __init__(self, process: subprocess.Popen[bytes], supervisor: Supervisor) -> None:
+        self.process, self.supervisor, self.asked, self.forced = process, supervisor, False, ""
         self.previous_handlers: dict[int, Any] = {}
         self.timer = threading.Timer(FORCE_AFTER, self._end, (f"{FORCE_AFTER:g} s after they were asked to",))
         self.timer.daemon = True
@@ -164,6 +186,14 @@ class _Forwarding:
         self.forced = why
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
+        self.supervisor.end()
+
+    def explain(self) -> str | None:
+        """Return why the ranks were ended by force, if they were."""
+        if not self.forced:
+            return None
+        ended = f"the ranks were ended before they had stopped by themselves, {self.forced}"
+        return f"lessbits: {ended}: what was saved before is whole"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -176,7 +206,7 @@ class _Forwarding:
             signal.signal(number, handler)
 
 
-def _forward_output(stream: IO[bytes], out: TextIO, died: dict[str, str]) -> None:
+def _forward_output(stream: IO[bytes], out: TextIO, reported: dict[str, str]) -> None:
     """Print the output of the ranks without the launcher's own lines. Store what those say about a dead process."""
     inside = False
     with stream:
@@ -186,22 +216,7 @@ def _forward_output(stream: IO[bytes], out: TextIO, died: dict[str, str]) -> Non
             if inside:
                 for name, pattern in (("pid", r"PID (\d+)"), ("signal", r"\(signal (\d+)\)")):
                     if match := re.search(pattern, text):
-                        died.setdefault(name, match[1])
-            elif not re.match(r"={20,}$|Abort\(\d+\) on node|\[mpiexec", text):
+                        reported.setdefault(name, match[1])
+            elif not re.match(r"={20,}$|Abort\(\d+\) on node|\[(mpiexec|proxy)[@:]", text):
                 with contextlib.suppress(BrokenPipeError):  # the reader, such as `| head`, is gone; the ranks continue
                     print(text, file=out, flush=True)
-
-
-def _explain(died: dict[str, str], job: Path, ranks: int) -> None:
-    ended_by = f"signal {died['signal']}"
-    with contextlib.suppress(ValueError):
-        ended_by = signal.Signals(int(died["signal"])).name
-    try:
-        who = f"rank {(job / died.get('pid', '')).read_text()} of {ranks}"
-    except OSError:
-        who = f"a rank (process {died.get('pid', 'unknown')})"
-    print(
-        f"lessbits: {who} was ended by {ended_by}, and all others with it: if checkpoints were written, start "
-        "again with --resume",
-        file=sys.stderr,
-    )

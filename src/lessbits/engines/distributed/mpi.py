@@ -15,7 +15,8 @@ import numpy as np
 
 from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits.engines.distributed.stepwise import run_stepwise
-from lessbits.engines.distributed.transport import Transport
+from lessbits.engines.distributed.transport import Transport, announced_room, check_counts
+from lessbits.engines.distributed.watch import DONE, Pulse, Watch
 from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.options import RunKeywords, RunOptions
 from lessbits.engines.recording.trace import Trace
@@ -37,10 +38,10 @@ POLL_INTERVAL = 0.01  # seconds between two tests of a barrier
 class MpiTransport(Transport):
     """Transport between the ranks of an MPI communicator, with neighbourhood collectives on byte buffers.
 
-    `given` counts the bytes of all messages passed to MPI.
+    `given` counts the bytes of all messages passed to MPI. `pulse` says whether this rank waits for others.
     """
 
-    def __init__(self, communicator: Any = None) -> None:
+    def __init__(self, communicator: Any = None, pulse: Pulse | None = None) -> None:
         if MPI is None:
             raise InputError(
                 f"the MPI engine needs mpi4py and an MPI library ({MISSING}): pip install 'lessbits[mpi]' brings both"
@@ -49,6 +50,12 @@ class MpiTransport(Transport):
         self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
         self.graph: Any = None
         self.given = 0
+        self.pulse = pulse or Pulse()
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether the MPI library may be called by several threads at the same time."""
+        return MPI.Query_thread() == MPI.THREAD_MULTIPLE
 
     def connect(self, neighbors: Sequence[int]) -> None:
         """Create a graph communicator."""
@@ -68,19 +75,22 @@ class MpiTransport(Transport):
         counts = [len(part) for part in outgoing]
         ends = np.cumsum([0, *sizes])
         room = np.empty(ends[-1], np.uint8)
-        self.graph.Neighbor_alltoallv([sent, counts, None, MPI.BYTE], [room, list(sizes), None, MPI.BYTE])
+        with self.pulse.waiting():
+            self.graph.Neighbor_alltoallv([sent, counts, None, MPI.BYTE], [room, list(sizes), None, MPI.BYTE])
+        self.pulse.end_round()
         return [memoryview(room[start:end].data) for start, end in pairwise(ends)]
 
     def gather(self, rows: np.ndarray) -> np.ndarray | None:
         """Gather the rows at rank 0, as bytes."""
         content = np.ascontiguousarray(rows).view(np.uint8).reshape(-1)
         counts = np.zeros(self.size, np.int64) if self.rank == 0 else None
-        self.world.Gather(np.array([len(content)], np.int64), counts)
-        if counts is None:
-            self.world.Gatherv([content, MPI.BYTE], None)
-            return None
-        room = np.empty(counts.sum(), np.uint8)
-        self.world.Gatherv([content, MPI.BYTE], [room, counts, None, MPI.BYTE])
+        with self.pulse.waiting():
+            self.world.Gather(np.array([len(content)], np.int64), counts)
+            if counts is None:
+                self.world.Gatherv([content, MPI.BYTE], None)
+                return None
+            room = np.empty(check_counts(counts, rows), np.uint8)
+            self.world.Gatherv([content, MPI.BYTE], [room, counts, None, MPI.BYTE])
         return room.view(rows.dtype).reshape(-1, *rows.shape[1:])
 
     def broadcast(self, array: np.ndarray | None) -> np.ndarray:
@@ -90,11 +100,10 @@ class MpiTransport(Transport):
             assert array is not None
             array = np.require(array, requirements=["C", "W"])
             header[: 2 + array.ndim] = [int.from_bytes(array.dtype.str.encode(), "little"), array.ndim, *array.shape]
-        self.world.Bcast(header)
-        kind, dimensions, *shape = header.tolist()
-        text = kind.to_bytes(8, "little").rstrip(b"\0").decode()
-        room = array if self.rank == 0 and array is not None else np.empty(shape[:dimensions], text)
-        self.world.Bcast([room, MPI.BYTE])
+        with self.pulse.waiting():
+            self.world.Bcast(header)
+            room = array if self.rank == 0 and array is not None else announced_room(header)
+            self.world.Bcast([room, MPI.BYTE])
         return room
 
     def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
@@ -102,11 +111,13 @@ class MpiTransport(Transport):
         total = np.ascontiguousarray(start)
         if self.rank > 0:
             total = np.empty_like(total)
-            self.world.Recv([total, MPI.BYTE], source=self.rank - 1)
+            with self.pulse.waiting():
+                self.world.Recv([total, MPI.BYTE], source=self.rank - 1)
         total = np.require(add(total), requirements=["C", "W"])
-        if self.rank < self.size - 1:
-            self.world.Send([total, MPI.BYTE], dest=self.rank + 1)
-        self.world.Bcast([total, MPI.BYTE], root=self.size - 1)
+        with self.pulse.waiting():
+            if self.rank < self.size - 1:
+                self.world.Send([total, MPI.BYTE], dest=self.rank + 1)
+            self.world.Bcast([total, MPI.BYTE], root=self.size - 1)
         return total
 
     def ranks_with_nodes(self, nodes: int) -> "MpiTransport | None":
@@ -114,7 +125,7 @@ class MpiTransport(Transport):
         if self.size <= nodes:
             return self
         ranks = self.world.Split(0 if self.rank < nodes else MPI.UNDEFINED, self.rank)
-        return None if ranks == MPI.COMM_NULL else MpiTransport(ranks)
+        return None if ranks == MPI.COMM_NULL else MpiTransport(ranks, self.pulse)
 
     def fail(self, error: BaseException, details: str = "") -> None:
         """End all ranks, with one line that says why, after `details`.
@@ -141,7 +152,7 @@ class MpiTransport(Transport):
 
     def wait(self) -> None:
         """Wait at a barrier for all ranks, without keeping a core busy. The first signal meanwhile is ignored."""
-        with Interrupts():
+        with Interrupts(), self.pulse.waiting(DONE):
             barrier = self.world.Ibarrier()
             while not barrier.Test():
                 time.sleep(POLL_INTERVAL)
@@ -154,6 +165,7 @@ def run_mpi(
     method: Method,
     *,
     communicator: Any = None,
+    patience: float | None = None,
     **options: Unpack[RunKeywords],
 ) -> Trace | None:
     """Run a method as `simulate` does, on the ranks of an MPI communicator. All ranks must call this function.
@@ -166,23 +178,27 @@ def run_mpi(
         network: The links between nodes, with their weights.
         method: The method, with its step sizes.
         communicator: An mpi4py communicator; by default all processes that the launcher started.
+        patience: Seconds without a sign of life from a rank after which all ranks end. By default 60, or 20 times the
+            longest iteration so far.
         **options: The fields of `RunOptions`, the same at every rank.
     """
     run_options = read_options(RunOptions, options, "run_mpi")
-    with all_ranks(communicator) as world:
+    with all_ranks(communicator, patience) as world:
         transport = world.ranks_with_nodes(network.nodes)
         return None if transport is None else run_stepwise(problem, network, method, transport, run_options)
 
 
 @contextmanager
-def all_ranks(communicator: Any = None) -> Iterator[MpiTransport]:
-    """Yield the transport of all ranks. If one of several ranks raises inside, all end with its message.
+def all_ranks(communicator: Any = None, patience: float | None = None) -> Iterator[MpiTransport]:
+    """Yield the transport of all ranks. If one of several ranks raises inside or is silent, all end with its message.
 
     At the end ranks wait for the others. A rank without work that was ended by a signal would end the whole run.
     """
     world = MpiTransport(communicator)
+    watch = Watch(world, patience)
     try:
         yield world
+        world.wait()
     except Interrupted:  # raised at all ranks
         world.wait()
         raise
@@ -190,4 +206,5 @@ def all_ranks(communicator: Any = None) -> Iterator[MpiTransport]:
         if world.size == 1:
             raise
         world.fail(error)
-    world.wait()
+    finally:
+        watch.stop()

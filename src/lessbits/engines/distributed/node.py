@@ -1,5 +1,6 @@
 """One node in a process of its own, for use in the user's own training loop."""
 
+import atexit
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from lessbits.engines.distributed.departure import DepartureNotice
 from lessbits.engines.distributed.mpi import MpiTransport
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.rank import Rank
+from lessbits.engines.distributed.watch import Watch
 from lessbits.engines.options import LARGEST_COUNT, RunOptions
 from lessbits.errors import InputError, check_whole
 from lessbits.methods.base import Method, Start
@@ -73,7 +75,7 @@ class Node:
     An MPI launcher starts one process for each node of the network. The gradient may come from any library: NumPy,
     PyTorch, JAX. The method must take one gradient at x per iteration, as Algorithm 1 with option B or C, Choco and
     LEAD do; others raise an `InputError`. If one process fails, all end: with its message if the error is raised inside
-    the `with` block, else with a line that says which process has ended.
+    the `with` block, else with a line that says which process has ended, or gives no sign of life.
 
     Attributes:
         number: The number of this node.
@@ -90,6 +92,7 @@ class Node:
         seed: int = 0,
         code: str = "entropy",
         communicator: Any = None,
+        patience: float | None = None,
     ) -> None:
         """Connect to the neighbours. Network, method, dimension and seed must be the same in every process.
 
@@ -101,10 +104,13 @@ class Node:
             seed: Seed of all random numbers.
             code: How levels are written as bytes: "entropy" or "fixed".
             communicator: An mpi4py communicator; by default all processes that the launcher started.
+            patience: Seconds without a sign of life from a process after which all end. By default 60, or 20 times the
+                longest iteration so far.
         """
         dim = check_whole("dim", dim, 1)
         self._transport = MpiTransport(communicator)
         self.number, self.dim, self.iteration = self._transport.rank, dim, 0
+        atexit.register(Watch(self._transport, patience).stop)  # after the departure notice, which is registered later
         with self._failing_together():
             self._connect(network, method, start, RunOptions(iterations=LARGEST_COUNT, seed=seed, code=code))
 

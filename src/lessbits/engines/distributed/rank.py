@@ -17,7 +17,7 @@ from lessbits.codecs import make_codecs
 from lessbits.codecs.base import Codec
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.transport import Transport, held_nodes
-from lessbits.engines.distributed.wire import Carried, Wire
+from lessbits.engines.distributed.wire import LARGEST, Carried, Wire
 from lessbits.engines.memory import check_run_fits
 from lessbits.engines.options import RunOptions
 from lessbits.engines.scoring import Target, join_scores, mean_point
@@ -200,29 +200,33 @@ class Rank:
         clock = time.perf_counter()
         number = np.int32(iteration)
         state, outbox, work, keys, finite = _send(self.shapes, self.leaves, self.state, number)
-        if not np.asarray(finite).all():
+        outbox = [np.asarray(leaf) for leaf in outbox]
+        if not np.asarray(finite).all() or not self.wire.sendable(self._as_messages(outbox)):
             self.problem.raise_failure()
             self._check_divergence(iteration, np.asarray(finite))
             # The neighbours still wait for a message, until all ranks know that the run has diverged. Send any.
             self.state = jax.tree.map(jnp.zeros_like, self.state)
             state, outbox, work, keys, _ = _send(self.shapes, self.leaves, self.state, number)
-        outbox, keys = [np.asarray(leaf) for leaf in outbox], [np.asarray(leaf) for leaf in keys]
+            outbox = [np.asarray(leaf) for leaf in outbox]
+        keys = [np.asarray(leaf) for leaf in keys]
         sent = time.perf_counter() - clock
-        inbox, cost = self.wire.carry(
-            iteration, jax.tree.unflatten(self.outbox_shape, outbox), jax.tree.unflatten(self.keys_shape, keys)
-        )
+        inbox, cost = self.wire.carry(iteration, self._as_messages(outbox), jax.tree.unflatten(self.keys_shape, keys))
         clock = time.perf_counter()
         self.state = _receive(self.shapes, self.leaves, state, number, outbox, jax.tree.leaves(inbox))
         self.state.x.block_until_ready()
         self.tally.add(int(work), cost, sent + time.perf_counter() - clock)
 
+    def _as_messages(self, outbox: list[np.ndarray]) -> Any:
+        return jax.tree.unflatten(self.outbox_shape, outbox)
+
     def _check_divergence(self, iteration: int, finite: np.ndarray) -> None:
         """Mark the run as diverged if x was large. Raise an `InputError` if it was not: the data may be wrong."""
-        row = int(np.argmin(finite))
-        if np.abs(np.asarray(self.state.x[row])).max() < HUGE:
+        sizes = np.abs(np.asarray(self.state.x)).max(axis=-1)
+        row = int(np.argmax(sizes) if finite.all() else np.argmin(finite))
+        if sizes[row] < HUGE:
+            what = f"would send a value beyond {LARGEST:g}" if finite.all() else "has a value that is no finite number"
             raise InputError(
-                f"node {self.nodes[row]} has a value that is no finite number in iteration {iteration}: look for one "
-                "in its data and its gradient"
+                f"node {self.nodes[row]} {what} in iteration {iteration}: look for one in its data and its gradient"
             )
         self.diverged = True
 

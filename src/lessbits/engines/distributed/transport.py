@@ -1,12 +1,14 @@
 """Transports, which carry bytes between the processes of a run (the ranks). A single process is the simplest one."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from lessbits.errors import InputError
+from lessbits._internal.memory import free_memory
+from lessbits.errors import InputError, WireError
 
 Answer = TypeVar("Answer")
 
@@ -107,3 +109,35 @@ class SingleProcess(Transport):
 def held_nodes(nodes: int, ranks: int) -> list[np.ndarray]:
     """Return the nodes of each rank: blocks of consecutive numbers, whose sizes differ by at most one."""
     return np.array_split(np.arange(nodes), ranks)
+
+
+MOST_BYTES = 2**40  # of an array, where it is not known how much memory is free
+SMALL_BYTES = 2**20  # which always fit
+NUMBERS = "?bBhHiIlLqQfd"  # types of arrays that ranks send each other, as NumPy's characters
+
+
+def announced_room(header: np.ndarray) -> np.ndarray:
+    """Return an empty array for what rank 0 announced: its type, its dimensions and its shape.
+
+    Raise a `WireError` if no rank sends such an array.
+    """
+    code, dimensions, *sizes = header.tolist()
+    text = (code & (2**64 - 1)).to_bytes(8, "little").rstrip(b"\0").decode("latin-1")
+    kind = next((np.dtype(letter) for letter in NUMBERS if np.dtype(letter).str == text), None)
+    shape = sizes[: max(dimensions, 0)]
+    what = f"from rank 0: an array of type {text!r} and shape {shape} was announced"
+    if kind is None or not 0 <= dimensions <= len(sizes) or min(sizes) < 0:
+        raise WireError(f"{what}, but none has such a type or shape")
+    size = math.prod(shape) * kind.itemsize
+    if size > SMALL_BYTES and size > (free_memory() or MOST_BYTES):
+        raise WireError(f"{what}, which does not fit the free memory")
+    return np.empty(shape, kind)
+
+
+def check_counts(counts: np.ndarray, rows: np.ndarray) -> int:
+    """Return the sum of the bytes that ranks announced. Raise a `WireError` if one did not announce whole rows."""
+    row_bytes = rows.dtype.itemsize * int(np.prod(rows.shape[1:]))
+    for rank, count in enumerate(counts.tolist()):
+        if count < 0 or (count % row_bytes if row_bytes else count):
+            raise WireError(f"from rank {rank}: {count} bytes were announced, but a row has {row_bytes}")
+    return int(counts.sum())

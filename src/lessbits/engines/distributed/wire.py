@@ -15,6 +15,8 @@ from lessbits.errors import WireError
 from lessbits.methods.base import Message, Outbox
 from lessbits.networks import Network
 
+LARGEST = 1e30  # magnitude of what ranks send; a run that would need more has diverged, and its sender says so
+
 Keys = Sequence[tuple[Any, Any]]  # for each message the keys of `Codec.keys`, for rows sent and for links received from
 
 
@@ -83,6 +85,12 @@ class Wire:
             waited,
         )
         return inbox, cost
+
+    def sendable(self, outbox: Outbox) -> bool:
+        """Return whether receivers accept all values of an outbox."""
+        return all(
+            codec.largest(message.payload) <= LARGEST for codec, message in zip(self.codecs, outbox, strict=True)
+        )
 
     def _encode(self, codec: Codec, message: Message, keys: tuple[Any, Any]) -> _Sealed:
         leaves, shape = jax.tree.flatten(message.payload)
@@ -200,6 +208,11 @@ class Wire:
                 try:
                     body = unseal(frame, *self._places(iteration, number, codec, rank, link))
                     row = codec.decode(body, None if keys is None else keys[link])
+                    if not (size := codec.largest(row)) <= LARGEST:
+                        raise WireError(
+                            f"in iteration {iteration} a message has a value or a scale of {size:g}, but ranks send "
+                            f"none beyond {LARGEST:g}"
+                        )
                 except WireError as error:
                     raise WireError(f"{self._where(rank, link)}: {error}") from None
                 for target, value in zip(arrived, jax.tree.leaves(row), strict=True):
