@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 
-from lessbits.cli.app import main
+from lessbits.cli import app
 
 
 class Result(NamedTuple):
@@ -29,7 +29,7 @@ def run_command(monkeypatch, capsys, *arguments):
     monkeypatch.setattr(sys, "argv", ["lessbits", *map(str, arguments)])
     capsys.readouterr()
     try:
-        main()
+        app.run_command()
     except SystemExit as end:
         status = end.code
     finally:

@@ -33,8 +33,8 @@ MUTANTS = [
     Mutant(
         "wrong sign of the dual step",
         "methods/primal_dual.py",
-        "z=state.z - self.theta * disagreement",
-        "z=state.z + self.theta * disagreement",
+        "subtract(state.z, state.lost, self.theta * disagreement)",
+        "subtract(state.z, state.lost, -self.theta * disagreement)",
         ("methods/test_primal_dual.py",),
     ),
     Mutant(

@@ -28,6 +28,7 @@ MOST_BYTES = 2**30  # largest size of the cache
 MIN_COMPILE_SECONDS = 0.05  # programs that compile in fewer seconds are not cached
 SELDOM = 16  # the maps are counted once in this many calls, because counting takes up to 30 ms
 _calls = itertools.count()
+_unpublished: list[tuple[Path, Path]] = []  # the folder of this process, and the cache
 FORGOTTEN = 86_400  # seconds after which a process on another machine counts as killed
 
 
@@ -56,13 +57,20 @@ def keep_compiled() -> None:
         _link_all(folder, own_folder)
     except OSError:
         return  # without write access or hard links, run without the cache
-    atexit.register(_publish, own_folder, folder)
+    _unpublished.append((own_folder, folder))
+    atexit.register(publish_compiled)
     _remove_damaged(own_folder, folder)
     jax.config.update("jax_compilation_cache_dir", str(own_folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", MIN_COMPILE_SECONDS)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     # XLA's own caches would make the name of the folder part of the keys of programs.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+
+
+def publish_compiled() -> None:
+    """Add the programs that this process has compiled to the cache; at the end of the process."""
+    while _unpublished:
+        _publish(*_unpublished.pop())
 
 
 def _remove_damaged(*folders: Path) -> None:

@@ -103,6 +103,24 @@ class Sum(NamedTuple):
         return Sum(value, lost - (value - rough))
 
 
+def no_digits_lost(value: jax.Array) -> jax.Array | None:
+    """Return zero lost digits of a sum that begins with a value; None in float64, where they are not kept."""
+    return jnp.zeros_like(value) if value.dtype == jnp.float32 else None
+
+
+def subtract(value: jax.Array, lost: jax.Array | None, product: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+    """Return value - product, and the digits that rounding has lost so far, if they are kept (compensated summation).
+
+    `Sum` would be exact in all digits, at twice the time: here a product is far smaller than the value.
+    """
+    if lost is None:
+        return value - product, None
+    term = lost - separate(product)
+    rough = value + term
+    kept = rough - value
+    return rough, (value - (rough - kept)) + (term - kept)
+
+
 Summable = TypeVar("Summable", jax.Array, Sum)
 
 

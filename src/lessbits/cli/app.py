@@ -1,4 +1,4 @@
-"""The command `lessbits`: the typer app, its commands, and `main`.
+"""The command `lessbits`: the typer app, its commands, `run_command`, and `main`, which has a process of its own.
 
 Commands import what they need when they run. So `--help` and completion load no JAX, NumPy or SciPy.
 """
@@ -11,8 +11,10 @@ import typer
 
 from lessbits._internal.logging import show_messages
 from lessbits.cli import advise, compare, data, demo, report, reproduce, run, theory, tune
-from lessbits.cli.exit_status import explain, leave, report_error
+from lessbits.cli.exit_status import INTERRUPTED, explain, leave, report_error
 from lessbits.cli.help import EPILOG, examples, tidy_help
+from lessbits.cli.interrupts import leave_at_once, repeat_lost_interrupt
+from lessbits.engines.distributed.launch import rank_number
 from lessbits.version import __version__
 
 app = typer.Typer(
@@ -48,6 +50,17 @@ app.add_typer(data.app, name="data")
 
 
 def main() -> None:
+    """Run the command line in a process of its own."""
+    sys.unraisablehook = repeat_lost_interrupt
+    try:
+        run_command()
+    except SystemExit as end:
+        if end.code == INTERRUPTED and rank_number() is None:  # ranks must take leave of each other
+            leave_at_once()
+        raise
+
+
+def run_command() -> None:
     """Run the command line and exit; a user's mistake prints one line and has status 2."""
     show_messages()
     for stream in (sys.stdout, sys.stderr):

@@ -12,8 +12,9 @@ from lessbits._internal.logging import warn_once
 from lessbits._internal.pytrees import pytree, static
 from lessbits.engines.scoring import MetricChoice, Target, knows_smoothness
 from lessbits.errors import InputError, check_name
-from lessbits.methods.base import Start
+from lessbits.methods.base import Method, Start
 from lessbits.problems.base import Problem
+from lessbits.quantizers.base import LARGEST_NORM
 
 GOALS = ("error", "suboptimality", "consensus", "loss", "gradient")
 COUNTED = (
@@ -120,6 +121,16 @@ def choose_goal(goal: str | None, until: float | None, problem: Problem, choice:
     )
 
 
+def check_distance(first: Mapping[str, Any], method: Method) -> None:
+    """Raise an `InputError` if the start is further from the solution than compressed messages can tell."""
+    distance = float(first["error"]) ** 0.5 if "error" in first else 0.0
+    if distance > LARGEST_NORM and not all(compressor.lossless for compressor in method.compressors):
+        raise InputError(
+            f"the nodes start {distance:.1g} away from the solution, but compressed messages carry norms up to "
+            f"{LARGEST_NORM:g}: scale the data, or take the quantizer exact"
+        )
+
+
 def check_goal(goal: str | None, until: float | None, first: Mapping[str, Any], target: Target) -> None:
     """Raise an `InputError` for a goal that cannot be computed, or not accurately enough."""
     if goal is None:
@@ -127,6 +138,11 @@ def check_goal(goal: str | None, until: float | None, first: Mapping[str, Any], 
     for name in target.columns if target.solution is None else ():
         if not np.isfinite(float(first[name])):
             raise InputError(f"the {name} is {float(first[name])} at the start: look at the data, or start elsewhere")
+    if "error" in target.columns and not np.isfinite(float(first["error"])):
+        raise InputError(
+            f"the error is {float(first['error'])} at the start, as squares overflow {jnp.result_type(float)}: scale "
+            "the data, or start elsewhere"
+        )
     known = np.isfinite(float(first[goal]))
     if until is not None and float(first[goal]) <= until:
         warn_once(

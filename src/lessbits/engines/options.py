@@ -1,6 +1,6 @@
 """The options of a run, shared by all engines."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypedDict, cast
 
@@ -42,6 +42,9 @@ class RunOptions:
             `ProgressState`, or a tuple of these.
         code: How levels are written as bytes: "entropy" (fewest bits) or "fixed" (a fixed width).
         checkpoints: Where to write checkpoints, and whether to resume from one.
+        stop: A function without arguments, such as `threading.Event().is_set`, that is called a few times per second.
+            When it returns True, the run ends as after Ctrl-C: it raises `Interrupted`, which has the trace. A run in
+            a thread needs it, because Ctrl-C reaches the main thread alone.
     """
 
     iterations: int
@@ -56,6 +59,7 @@ class RunOptions:
     progress: ProgressOption = False
     code: str = "entropy"
     checkpoints: Checkpoints | None = None
+    stop: Callable[[], bool] | None = None
 
     def checked(self, problem: Problem, network: Network, method: Method) -> Self:
         """Return the options with record interval and start resolved. Raise an `InputError` if they are not valid."""
@@ -64,6 +68,10 @@ class RunOptions:
             raise InputError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: they must agree")
         check_sites(problem, network)
         self._check_types()
+        if self.stop is not None and not callable(self.stop):
+            raise InputError(
+                f"stop is {self.stop!r}, but it must be a function without arguments: give the is_set of an event"
+            )
         method.check(problem, network)
         for compressor in method.compressors:
             compressor.check(problem.dim)
@@ -149,3 +157,4 @@ class RunKeywords(TypedDict, total=False):
     progress: ProgressOption
     code: str
     checkpoints: Checkpoints | None
+    stop: Callable[[], bool] | None

@@ -51,8 +51,10 @@ class StopRule:
         kind = jnp.result_type(float)
         judge: list[str] = [name for name in self.ceilings if name in ("error", "gradient")] or list(self.ceilings)
 
+        largest = float(jnp.finfo(kind).max)  # an infinite metric is above every ceiling
+
         def ceiling(name: str) -> float:
-            return DIVERGED * max(abs(float(first[name])), scale) if name in judge else float(jnp.finfo(kind).max)
+            return min(DIVERGED * max(abs(float(first[name])), scale), largest) if name in judge else largest
 
         return replace(self, ceilings={name: put(ceiling(name), kind) for name in self.ceilings})
 

@@ -17,13 +17,13 @@ import math
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
+from lessbits._internal.summation import no_digits_lost, subtract
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
-from lessbits.methods.common import ill_conditioned, start_at
+from lessbits.methods.common import ill_conditioned, start_at, start_dual
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import Messages, one_for_all
 from lessbits.networks.local import LocalNetwork
@@ -43,6 +43,7 @@ class AcceleratedState(NamedTuple):
     z: jax.Array
     memory: Any
     anchor: Anchor | None
+    lost: jax.Array | None  # rounding error of z, kept in float32 runs
 
 
 @pytree
@@ -131,8 +132,9 @@ class Accelerated(Method):
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> AcceleratedState:
         """Return the first state: any x⁰ and h⁰, a z⁰ that sums to zero, and a⁰ = x⁰."""
         x = start_at(problem, local.nodes, start)
-        z = jnp.zeros_like(x) if start.z is None else jnp.asarray(start.z, x.dtype)[local.nodes]
-        return AcceleratedState(x, x, z, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
+        z = start_dual(x, local.nodes, start)
+        memory, anchor = self.exchange.init(local, start.h, x), self.gradients.init(problem, x)
+        return AcceleratedState(x, x, z, memory, anchor, no_digits_lost(z))
 
     @property
     def pull(self) -> Any:
@@ -158,8 +160,8 @@ class Accelerated(Method):
         """Take the dual step, and compute x⁺ = y + η(z⁺ - z) and a⁺."""
         disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
         x = state.x - self.eta * self.theta * disagreement
-        z = state.z - self.theta * disagreement
-        return state._replace(x=x, ahead=state.ahead + self.pull * x, z=z, memory=memory)
+        z, lost = subtract(state.z, state.lost, self.theta * disagreement)
+        return state._replace(x=x, ahead=state.ahead + self.pull * x, z=z, lost=lost, memory=memory)
 
     def suspect(self, problem: Problem) -> str:
         """Return θ. Longer gradient steps need more momentum, and are chosen together with it."""

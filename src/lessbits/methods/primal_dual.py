@@ -23,6 +23,7 @@ import jax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
+from lessbits._internal.summation import no_digits_lost, subtract
 from lessbits.errors import InputError, check_flag, check_name, check_positive, check_whole
 from lessbits.methods.base import Message, Method, Outbox, Start
 from lessbits.methods.common import start_at, start_dual
@@ -46,6 +47,7 @@ class PrimalDualState(NamedTuple):
     z: jax.Array
     memory: Any
     anchor: Anchor | None
+    lost: jax.Array | None  # rounding error of z, kept in float32 runs
 
 
 @pytree
@@ -194,7 +196,8 @@ class PrimalDual(Method):
         """Return the first state (line 1): any x⁰ and h⁰, and any z⁰ that sums to zero."""
         x = start_at(problem, local.nodes, start)
         z = start_dual(x, local.nodes, start)
-        return PrimalDualState(x, z, self.exchange.init(local, start.h, x), self.gradients.init(problem, x))
+        memory, anchor = self.exchange.init(local, start.h, x), self.gradients.init(problem, x)
+        return PrimalDualState(x, z, memory, anchor, no_digits_lost(z))
 
     def send(
         self, step: Step, state: PrimalDualState, problem: Problem, local: LocalNetwork
@@ -217,7 +220,8 @@ class PrimalDual(Method):
         disagreement, memory = self.exchange.receive(outbox, inbox, state.memory, local)
         corrected = self.corrected and self.option != "A"  # option A has no gradient step to correct
         x = state.x - self.eta * self.theta * disagreement if corrected else state.x
-        return state._replace(x=x, z=state.z - self.theta * disagreement, memory=memory)
+        z, lost = subtract(state.z, state.lost, self.theta * disagreement)
+        return state._replace(x=x, z=z, lost=lost, memory=memory)
 
     def suspect(self, problem: Problem) -> str:
         """Return η above 2/L, where gradient descent diverges; else θ."""

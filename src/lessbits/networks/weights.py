@@ -17,6 +17,7 @@ WEIGHTINGS = ("metropolis", "unit", "max-degree", "given")
 MAXIMAL_LINKS = 100_000_000
 MANY_LINKS = 1_000_000  # from here on, free memory is looked up
 BYTES_PER_LINK = 60  # while a network is made
+LARGEST_WEIGHT = 1e30  # products of weights and vectors stay numbers
 
 
 def check_nodes(nodes: object) -> int:
@@ -131,11 +132,11 @@ def given_weights(edges: np.ndarray, weights: "ArrayLike") -> np.ndarray:
         raise InputError("the weights are not numbers: give one finite number above 0 for each edge") from None
     if values.shape != (len(edges),):
         raise InputError(f"the weights have shape {values.shape}, but {len(edges)} edges need one weight each")
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    bad = np.flatnonzero(~((values > 0) & (values <= LARGEST_WEIGHT)))
     if bad.size:
         raise InputError(
             f"the weight of edge {_show(edges[bad[0]])} is {values[bad[0]]:g}, "
-            "but weights must be finite and above 0; leave out an edge that is not there"
+            f"but weights must be finite and above 0, at most {LARGEST_WEIGHT:g}; leave out an edge that is not there"
         )
     return values
 
@@ -209,9 +210,11 @@ def _as_square(matrix: Any) -> Any:
     square = csr_array(entries, dtype=np.float64)
     square.sum_duplicates()
     square.eliminate_zeros()
-    bad = square.data[~np.isfinite(square.data)]
+    bad = square.data[~(np.abs(square.data) <= LARGEST_WEIGHT)]
     if bad.size:
-        raise InputError(f"the matrix has an entry {bad[0]:g}, but weights must be finite numbers")
+        raise InputError(
+            f"the matrix has an entry {bad[0]:g}, but weights must be finite numbers up to {LARGEST_WEIGHT:g}"
+        )
     return square
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.logging import logger
@@ -12,6 +13,8 @@ from lessbits.errors import InputError
 
 SIGNS = np.array([-1.0, 1.0])
 MOST_SHOWN = 4  # labels that a message shows
+# Squares of values, times 1e8 (where a run counts as diverged), must be numbers, and messages carry norms up to 1e30.
+LARGEST = {"float32": 1e15, "float64": 1e30}
 
 
 def check_regularization(given: float | None) -> None:
@@ -20,8 +23,23 @@ def check_regularization(given: float | None) -> None:
         return
     if not isinstance(given, Real):
         raise InputError(f"regularization is {given!r}, but it must be a number from 0 on")
-    if not 0 <= given < float("inf"):
-        raise InputError(f"regularization is {given:g}, but it must be a finite number from 0 on")
+    if not 0 <= given <= LARGEST["float64"]:
+        raise InputError(f"regularization is {given:g}, but it must be a number from 0 to {LARGEST['float64']:g}")
+
+
+def check_range(values: Any, what: str) -> None:
+    """Raise InputError for values so large that runs would overflow; they must be finite."""
+    from scipy import sparse
+
+    precision = str(jnp.result_type(float))
+    numbers = values.data if sparse.issparse(values) else values
+    largest = max(float(np.max(numbers, initial=0.0)), -float(np.min(numbers, initial=0.0)))
+    if largest > LARGEST[precision]:
+        other = ", or compute in float64" if largest <= LARGEST["float64"] else ""
+        raise InputError(
+            f"{what} have values up to {largest:.1g}, but in {precision} runs compute with values up to "
+            f"{LARGEST[precision]:g}: divide them by a constant{other}"
+        )
 
 
 def check_parts(features: Any, targets: Any) -> tuple[list[Any], list[np.ndarray]]:

@@ -10,6 +10,7 @@ from lessbits._internal.team import Team
 from lessbits.datasets.arrays import as_rows, check_finite
 from lessbits.errors import InputError, check_seed, check_whole
 from lessbits.problems.base import Problem
+from lessbits.problems.checks import check_range
 from lessbits.problems.design import check_problem_fits
 
 
@@ -37,6 +38,7 @@ class Consensus(Problem):
                 f"consensus was given an array of shape {vectors.shape}, but it averages the rows of a matrix"
             )
         check_finite(vectors, "the vectors")
+        check_range(vectors, "the vectors")
         return cls(put(vectors, jnp.result_type(float)), put(np.ones(len(vectors)), np.int32))
 
     @classmethod

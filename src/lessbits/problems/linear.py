@@ -14,7 +14,7 @@ from lessbits._internal.pytrees import computed_once, static
 from lessbits._internal.summation import separate, squared_norms, sum_pairwise
 from lessbits.datasets.samples import Samples
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.checks import check_numbers, check_parts, check_regularization, check_split
+from lessbits.problems.checks import check_numbers, check_parts, check_range, check_regularization, check_split
 from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, check_problem_fits, lay_out
 from lessbits.problems.origin import Origin, remember_origin
 from lessbits.problems.reference import in_double
@@ -104,6 +104,9 @@ class LinearModel(Problem):
         layout: Layout | None = None,
     ) -> Self:
         """Lay out features and targets that are float64 and known to be right; else use `from_parts`."""
+        for part, target in zip(features, targets, strict=True):
+            check_range(part, "the features")
+            check_range(target, "the targets")
         counts = np.array([len(part) for part in targets])
         layout = layout or lay_out(features)
         if regularization is None:

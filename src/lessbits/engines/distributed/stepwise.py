@@ -6,7 +6,7 @@ import numpy as np
 
 from lessbits._internal.axes import Axis, row_axes
 from lessbits._internal.programs import make_room
-from lessbits.engines.checks import check_goal
+from lessbits.engines.checks import check_distance, check_goal
 from lessbits.engines.distributed.rank import Rank
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.identity import run_identity
@@ -44,7 +44,7 @@ def run_stepwise(
     with folder_held(options.checkpoints, transport):
         run.begin()
         compile_seconds = time.perf_counter() - clock
-        with Interrupts() as interrupts, Progress(options, run.iteration, shown=transport.rank == 0) as bar:
+        with Interrupts(options.stop) as interrupts, Progress(options, run.iteration, shown=transport.rank == 0) as bar:
             run.loop(interrupts, bar)
     x = transport.broadcast(run.x) if options.scoring else run.own_x()
     ending = Ending(x, run.iteration, compile_seconds, run.interrupted)
@@ -71,6 +71,7 @@ class _Run:
         rule = StopRule.of(options.iterations, options.until, options.goal, self.target.columns)
         self.rule = rule.started(first, float(self.target.scale)).on_host()
         check_goal(options.goal, options.until, first, self.target)
+        check_distance(first, rank.method)
         self.recorder = Recorder(first, problem, rank.network, rank.method)
         self.stop = bool(self.rule.ends(first, 0))
         if self.checkpoints is not None:

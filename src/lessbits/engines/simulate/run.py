@@ -18,7 +18,7 @@ from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
 from lessbits.codecs.base import Codec
-from lessbits.engines.checks import check_goal, check_new_names
+from lessbits.engines.checks import check_distance, check_goal, check_new_names
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.interrupts import Interrupts
@@ -148,6 +148,7 @@ def _simulate(
     problem.raise_failure()
     program = program.started(first)
     check_goal(run_options.goal, run_options.until, first, program.target)
+    check_distance(first, method)
     recorder = Recorder(first, problem, network, method)
     chunks = ChunkRecorder(run_options, recorder, codecs)
     state, iteration = chunks.resume(state, problem, network, method)
@@ -180,7 +181,7 @@ def _first_chunk(
 def _run(program: Program, chunk: Chunk, chunks: ChunkRecorder, options: RunOptions) -> tuple[Chunk, bool]:
     """Run chunk after chunk until the run ends; return the last one, and whether the run was interrupted."""
     throttle, recorder, iteration = Throttle(RECORDS_AT_ONCE), chunks.recorder, int(chunk.iteration)
-    with Interrupts() as interrupts, Progress(options, iteration) as bar:
+    with Interrupts(options.stop) as interrupts, Progress(options, iteration) as bar:
         while not bool(chunk.stop) and not interrupts.asked:
             most = chunks.at_most(iteration, throttle.amount)
             clock = time.perf_counter()

@@ -1,0 +1,52 @@
+"""Long runs in float32: a method that has converged stays where it is, as rounding must not add up."""
+
+import jax
+import pytest
+
+from lessbits import LeastSquares, make_method, make_network, simulate
+from lessbits.methods.registry import BUILT_IN
+
+NODES, DIM = 8, 10
+DIT = {"quantizer": "dit-4"}
+CORRECTED = {**DIT, "corrected": True}
+# Every method that converges to the solution. Practical step sizes, the ring, or for DIANA the star.
+RUNS = [("primal-dual", {**DIT, "messages": messages}) for messages in ("independent", "broadcast", "edge")]
+RUNS += [("primal-dual", {**CORRECTED, "messages": messages}) for messages in ("independent", "broadcast", "edge")]
+RUNS += [("primal-dual", {**DIT, "option": option}) for option in "AD"]
+RUNS += [(name, DIT) for name in ("lead", "accelerated", "tree", "diana", "vr-diana")]
+RUNS += [("lead", {"quantizer": "exact"}), ("lead", {**DIT, "option": "D"})]
+RUNS += [(name, {}) for name in ("extra", "nids", "gradient-tracking", "gradient-tracking-atc", "gt-svrg")]
+RUNS += [(name, {}) for name in ("ssda", "msda")]
+INEXACT = {"dgd", "qdgd", "choco"}  # these stop at an error of their own, far above rounding
+# Where iterates stop changing before they are at the solution.
+FLOORS = {"extra": 1e-11, "gt-svrg": 1e-9, "ssda": 1e-10, "msda": 1e-10, "vr-diana": 1e-10}
+WANDERS = {"nids": 1e-9}  # its rounding errors are a random walk
+QUICK = [("lead", DIT), ("primal-dual", {**CORRECTED, "messages": "edge"})]
+
+
+def errors(name, choices, iterations):
+    """Return the squared error at a hundred records of a run."""
+    problem = LeastSquares.random(NODES, DIM, condition=3.0)
+    network = make_network("star" if "diana" in name else "ring", NODES)
+    method = make_method(name, problem, network, stepsizes="practical", **choices)
+    assert jax.numpy.result_type(float) == "float32"
+    return simulate(problem, network, method, iterations=iterations, record_every=iterations // 100)["error"]
+
+
+@pytest.mark.parametrize(("name", "choices"), QUICK)
+def test_a_short_run_stays_at_rounding(name, choices, in_float32):
+    """Dual variables in single digits left more than ten times this error."""
+    assert errors(name, choices, 30_000)[50:].max() < 3e-13
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "choices"), RUNS)
+def test_an_error_does_not_grow_in_a_million_iterations(name, choices, in_float32):
+    error = errors(name, choices, 1_000_000)
+    print(f"{name} {choices}: {error[10]:.1e} after 100 000 iterations, at most {error[50:].max():.1e} after 500 000")
+    assert error[10:].max() < {**FLOORS, **WANDERS}.get(name, 1e-12)
+    assert name in WANDERS or error[-20:].mean() < 2 * error[10:30].mean()
+
+
+def test_every_method_is_tried():
+    assert {name for name, _ in RUNS} | INEXACT == set(BUILT_IN)
