@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from compiled_programs import quick_flags
@@ -58,3 +59,60 @@ def processes_with(text):
             if text in line and not gone:
                 found.append((int(entry.name), line))
     return found
+
+
+def segments():
+    return set(Path("/dev/shm").glob("mpich_shm_*"))
+
+
+def parent_of(number):
+    return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def rank_of(number):
+    environment = Path(f"/proc/{number}/environ").read_bytes().decode().split("\0")
+    return next((int(entry.removeprefix("PMI_RANK=")) for entry in environment if entry.startswith("PMI_RANK=")), None)
+
+
+def wait_until(true, process=None):
+    end = time.monotonic() + HANGING
+    while not true():
+        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.05)
+
+
+class Job:
+    """A job that iterates, and its processes by name: `launcher`, mpiexec, proxy, and ranks by number."""
+
+    def __init__(self, folder, *arguments, ready, quickly=True):
+        self.mark, self.before = str(folder), segments()
+        self.process = start(BIN / "lessbits", *arguments, quickly=quickly)
+        wait_until(ready, self.process)
+        found = [number for number, _ in processes_with(self.mark)]
+        self.roles = {str(rank_of(number)): number for number in found if rank_of(number) is not None}
+        self.roles["proxy"] = parent_of(self.roles["0"])
+        self.roles["mpiexec"] = parent_of(self.roles["proxy"])
+        self.roles["launcher"] = self.process.pid
+
+    def leaves_nothing(self):
+        wait_until(lambda: not processes_with(self.mark) and not Path(f"/proc/{self.roles['proxy']}").exists())
+        assert segments() <= self.before
+
+    def ranks_end(self):
+        """Wait until no rank lives."""
+        wait_until(lambda: not any(_lives(number) for name, number in self.roles.items() if name.isdigit()))
+
+    def end(self):
+        """End what is left of the job."""
+        for number in self.roles.values():
+            if Path(f"/proc/{number}").exists():
+                os.kill(number, signal.SIGKILL)
+        self.process.communicate()
+
+
+def _lives(number):
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
