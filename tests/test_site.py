@@ -108,8 +108,9 @@ def test_python_on_the_pages_runs(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}  # a page goes on with what it had before
     for code in re.findall(r"```python\n(.*?)```", page(name), re.DOTALL):
-        exec(compile(code, name, "exec"), {})
+        exec(compile(code, name, "exec"), names)
         assert re.search(r"reached (error|gradient)|^[0-9.]+$", capsys.readouterr().out)
 
 

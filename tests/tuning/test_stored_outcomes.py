@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from lessbits import Trace
+from lessbits._internal.arrays import CHECKSUM
+from lessbits._internal.hashing import fingerprint
 from lessbits.studies.compare import IDENTITY, _read, remove_other_traces
 from lessbits.tuning.records import FORMAT, Records
 
@@ -15,13 +17,18 @@ WHOLE = {
 }
 
 
+def written(entry):
+    """Return the line of an entry, with the right checksum."""
+    return json.dumps({**entry, CHECKSUM: fingerprint(entry)})
+
+
 def known(tmp_path, line):
     (tmp_path / "outcomes.jsonl").write_text(line + "\n")
     return Records(tmp_path, "mark").known
 
 
 def test_a_whole_line_is_known(tmp_path):
-    (outcome,) = known(tmp_path, json.dumps(WHOLE)).values()
+    (outcome,) = known(tmp_path, written(WHOLE)).values()
     assert outcome.iterations == 7
 
 
@@ -42,7 +49,7 @@ def test_a_whole_line_is_known(tmp_path):
     ids=str,
 )
 def test_a_forged_line_is_passed_over(tmp_path, changes):
-    assert known(tmp_path, json.dumps({**WHOLE, **changes})) == {}
+    assert known(tmp_path, written({**WHOLE, **changes})) == {}
 
 
 @pytest.mark.parametrize("line", ["[1, 2]", "7", "null", '"text"', "[" * 5000, "9" * 5000, "{}", "\x00\x01"])
@@ -51,7 +58,7 @@ def test_a_line_that_is_no_outcome_is_passed_over(tmp_path, line):
 
 
 def test_bytes_that_are_no_text_are_passed_over(tmp_path):
-    (tmp_path / "outcomes.jsonl").write_bytes(b"\xff\xfe\n" + json.dumps(WHOLE).encode() + b"\n")
+    (tmp_path / "outcomes.jsonl").write_bytes(b"\xff\xfe\n" + written(WHOLE).encode() + b"\n")
     assert len(Records(tmp_path, "mark").known) == 1
 
 
