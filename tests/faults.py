@@ -12,6 +12,7 @@ docs/reliability.md promises. Prints a table of faults and good ends. Status 1 i
 
 import argparse
 import errno
+import logging
 import os
 import random
 import signal
@@ -38,11 +39,12 @@ from mpi.jobs import BIN, ENVIRONMENT, Job
 
 from lessbits import Checkpoints, Consensus, InputError, WireError, make_network, primal_dual, simulate
 from lessbits._internal import files
+from lessbits._internal.logging import logger
 
 ITERATIONS = 400_000  # of a job: more than it does before the fault
 RUN = (
     *("run", "--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", ITERATIONS),
-    *("--record-every", 1000, "--checkpoint-every", 500, "--quiet"),
+    *("--record-every", 1000, "--quiet"),
 )
 RANKS = 3
 PROBLEM, NETWORK = Consensus.random(4, 12), make_network("path", 4)
@@ -62,7 +64,7 @@ def disturb_a_job(chance, folder, shared):
     if "undisturbed" not in shared:
         shared["undisturbed"] = solution(folder)
     held = folder / "checkpoints"
-    flags = ("--engine", "mpi", "--ranks", RANKS, "--patience", 4, "--checkpoint", held)
+    flags = ("--engine", "mpi", "--ranks", RANKS, "--patience", 4, "--checkpoint", held, "--checkpoint-every", 500)
     job = Job(held, *RUN, *flags, ready=lambda: list(held.glob("checkpoint-*.safetensors")), quickly=False)
     try:
         time.sleep(chance.uniform(0, 1))
@@ -194,6 +196,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=float, default=0.25, help="share of faults that are signals to a job")
     arguments = parser.parse_args()
+    logger.setLevel(logging.ERROR)  # warnings of damaged files are as they should be
     chance, shared, good, bad = random.Random(arguments.seed), {}, Counter(), []
     for number in range(arguments.faults):
         to_a_job = number < arguments.processes * arguments.faults
