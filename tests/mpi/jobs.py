@@ -61,8 +61,10 @@ def processes_with(text):
     return found
 
 
-def segments():
-    return set(Path("/dev/shm").glob("mpich_shm_*"))
+def segments_of(number):
+    """Return the segments of shared memory that a process has mapped, by the names that they have or had."""
+    names = (line.split(maxsplit=5)[-1] for line in Path(f"/proc/{number}/maps").read_text().splitlines())
+    return {Path(name.removesuffix(" (deleted)")) for name in names if name.startswith("/dev/shm/")}
 
 
 def parent_of(number):
@@ -86,18 +88,20 @@ class Job:
     """A job that iterates, and its processes by name: `launcher`, mpiexec, proxy, and ranks by number."""
 
     def __init__(self, folder, *arguments, ready, quickly=True):
-        self.mark, self.before = str(folder), segments()
+        self.mark = str(folder)
         self.process = start(BIN / "lessbits", *arguments, quickly=quickly)
         wait_until(ready, self.process)
         found = [number for number, _ in processes_with(self.mark)]
         self.roles = {str(rank_of(number)): number for number in found if rank_of(number) is not None}
+        self.segments = set().union(*map(segments_of, self.roles.values()))
         self.roles["proxy"] = parent_of(self.roles["0"])
         self.roles["mpiexec"] = parent_of(self.roles["proxy"])
         self.roles["launcher"] = self.process.pid
 
     def leaves_nothing(self):
         wait_until(lambda: not processes_with(self.mark) and not Path(f"/proc/{self.roles['proxy']}").exists())
-        assert segments() <= self.before
+        assert self.segments
+        assert not [segment for segment in self.segments if segment.exists()]
 
     def ranks_end(self):
         """Wait until no rank lives."""
