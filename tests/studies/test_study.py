@@ -61,6 +61,29 @@ def test_tune_and_advise_work_on_any_problem(study):
     assert "<table>" in advice._repr_html_()
 
 
+def test_results_print_as_tables_of_80_columns(study):
+    found = study.compare(methods=["lead"], quantizers=["exact", "dit-4"], until=1e-4)
+    tuned = study.tune("lead", "dit-4", {"gamma": [0.3, 0.6]}, until=1e-4, grow=False)
+    advice = study.advise(until=1e-4)
+    for result in (found, tuned, advice):
+        assert max(map(len, str(result).splitlines())) <= 80
+        assert "\x1b" not in str(result)
+        assert "--" not in str(result)  # no flags of the command line
+        assert "\n" not in repr(result)
+    assert [line.split()[:3] for line in str(found).splitlines() if line[:1].isdigit()][1:] == [
+        [str(number), row["method"], row["quantizer"]] for number, row in enumerate(found.rows, start=1)
+    ]
+    assert found.verdict() in " ".join(str(found).split())
+    assert "gamma" in str(tuned).splitlines()[1]
+    for text in (str(tuned), tuned._repr_html_()):
+        assert f"Held fixed: eta = {tuned.fixed['eta']:.4g}" in text
+    assert "<th>nominal bits per link</th>" in tuned._repr_html_()
+    code = str(advice).partition("Fewest bits, ")[2].partition(":\n  ")[2].partition("\n\n")[0]
+    made = eval(code, {"lessbits": lessbits, "problem": study.problem, "network": study.network})
+    assert repr(made) == repr(advice.make())
+    assert "Next best, " not in str(advice).partition("Fewest bits, ")[0]
+
+
 def test_nothing_of_this_needs_the_solution(problem):
     study = lessbits.Study(problem.without_solution(), "ring")
     trace = study.run("lead", "dit-4", until=1e-6)
