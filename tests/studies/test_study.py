@@ -108,6 +108,9 @@ def test_nothing_of_this_needs_the_solution(problem):
         (lambda study, method: study.compare(until=None), "needs a target"),
         (lambda study, method: study.compare(seeds=[]), "seeds is []"),
         (lambda study, method: lessbits.Study(study.problem, "ring").report("x.html"), "there are no runs"),
+        (lambda study, method: study.report("absent/x.html"), "there is no folder absent: make it first"),
+        (lambda study, method: study.report("absent/x.svg"), "there is no folder absent: make it first"),
+        (lambda study, method: study.runs[0].save("absent/x.trace"), "there is no folder absent: make it first"),
     ],
 )
 def test_mistakes_get_a_line(study, wrong, said):
