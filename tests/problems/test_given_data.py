@@ -112,7 +112,7 @@ MISTAKES = {
     "short targets": (lambda: Logistic.from_parts(ROWS, [SIGNS[0][:3], SIGNS[1]]), "node 0 has 4 rows and 3 targets"),
     "long targets": (lambda: Softmax.from_parts(ROWS, [CLASSES[0], [0, 1, 2, 0]]), "node 1 has 3 rows and 4 targets"),
     "fewer targets": (lambda: LeastSquares.from_parts(ROWS, SIGNS[:1]), "features of 2 nodes and targets of 1"),
-    "nothing": (lambda: LeastSquares.from_parts([], []), "features of 0 nodes"),
+    "nothing": (lambda: LeastSquares.from_parts([], []), "no nodes were given: give the features and the targets"),
     "empty node": (lambda: Logistic.from_parts([ROWS[0], ROWS[1][:0]], [SIGNS[0], []]), "node 1 are of shape"),
     "one row": (lambda: Logistic.from_parts([ROWS[0], ROWS[1][0]], SIGNS), "node 1 are of shape"),
     "widths": (lambda: LeastSquares.from_parts([ROWS[0], ROWS[1][:, :2]], SIGNS), "node 1 has 2 features and node 0"),

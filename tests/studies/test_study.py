@@ -103,6 +103,23 @@ def test_nothing_of_this_needs_the_solution(problem):
         (lambda study, method: lessbits.Study(study.problem, lessbits.make_network("ring", 5)), "5"),
         (lambda study, method: study.run(method, "dit-4"), "quantizer was given with a method that has its own"),
         (lambda study, method: study.run("lead", theta=1.0), "lead has no such step size"),
+        (
+            lambda study, method: study.run("lead", "dit-4", untill=1e-6),
+            "option of run 'untill': did you mean 'until'?",
+        ),
+        (lambda study, method: study.run("lead", iteration=5), "did you mean 'iterations'?"),
+        (lambda study, method: study.run("lead", gama=0.5), "did you mean 'gamma'?"),
+        (lambda study, method: study.run(method, untill=1e-6), "did you mean 'until'?"),
+        (
+            lambda study, method: lessbits.make_method("lead", study.problem, study.network, stepsize="practical"),
+            "option of make_method 'stepsize': did you mean 'stepsizes'?",
+        ),
+        (
+            lambda study, method: lessbits.make_method(
+                "tree", study.problem, lessbits.make_network("ring", 5), stepsizes="practical"
+            ),
+            "the problem has 6 nodes and the network 5",
+        ),
         (lambda study, method: study.compare(methods="lead"), "methods is 'lead'"),
         (lambda study, method: study.compare(methods=[]), "methods is []"),
         (lambda study, method: study.compare(until=None), "needs a target"),

@@ -29,10 +29,10 @@ from lessbits.studies.options import CompareKeywords, CompareOptions
 from lessbits.tuning import Tuning, tune
 from lessbits.tuning.grid import GridSpec
 from lessbits.tuning.options import TuneKeywords
-from lessbits.tuning.stepsizes import make_method
+from lessbits.tuning.stepsizes import check_choices, make_method
 
 MOST_ITERATIONS = 10_000  # of a run for which no number is given
-RUN_OPTIONS = {entry.name for entry in fields(RunOptions)}
+RUN_OPTIONS = tuple(entry.name for entry in fields(RunOptions))
 
 
 class Study:
@@ -93,6 +93,7 @@ class Study:
             **options: Options of `simulate` (iterations, until, goal, seed and so on), and choices of `make_method`
                 (option, messages, batch_size, step sizes by name).
         """
+        check_choices(options, "run", RUN_OPTIONS)
         chosen = {name: options.pop(name) for name in list(options) if name not in RUN_OPTIONS}
         options.setdefault("iterations", MOST_ITERATIONS)
         if isinstance(method, Method):
