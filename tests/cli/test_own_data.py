@@ -113,7 +113,7 @@ def test_a_test_file_is_read_and_scaled_like_the_data(files):
         ("--data mine.csv --target outcome --site hopsital", "did you mean 'hospital'?"),
         ("--data mine.csv --target outcome --site hospital --nodes 3", "the data have 4 sites, and each is a node"),
         ("--data mine.csv --target outcome --site hospital --split iid", "split is 'iid', but every site is a node"),
-        ("--data mine.csv --target outcome --site hospital --network torus:3x3", "9 nodes, but 4 were asked for"),
+        ("--data mine.csv --target outcome --site hospital --network torus:3x3", "9 nodes, but there are 4 sites"),
         ("--data mine.csv --target outcome --site hospital --test 2", "held out is 2, but it must be above 0"),
         ("--data mine.csv --target outcome --site hospital --test no.csv", "there is no file 'no.csv'"),
         ("--data mine.libsvm --site hospital", "'mine.libsvm' has no named columns"),

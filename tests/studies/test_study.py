@@ -100,7 +100,10 @@ def test_nothing_of_this_needs_the_solution(problem):
     [
         (lambda study, method: lessbits.Study(3, "ring"), "the problem is 3"),
         (lambda study, method: lessbits.Study(study.problem, "rign"), "did you mean 'ring'"),
-        (lambda study, method: lessbits.Study(study.problem, lessbits.make_network("ring", 5)), "5"),
+        (
+            lambda study, method: lessbits.Study(study.problem, lessbits.make_network("ring", 5)),
+            "6 nodes and the network 5",
+        ),
         (lambda study, method: study.run(method, "dit-4"), "quantizer was given with a method that has its own"),
         (lambda study, method: study.run("lead", theta=1.0), "lead has no such step size"),
         (

@@ -14,7 +14,7 @@ from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
 from lessbits.methods.base import Method
-from lessbits.networks import Network, make_network
+from lessbits.networks import Network, network_from
 from lessbits.problems import Problem
 from lessbits.problems.origin import check_sites, origin_of
 from lessbits.quantizers import Compressor
@@ -65,7 +65,7 @@ class Study:
         if not isinstance(problem, Problem):
             raise InputError(f"the problem is {problem!r}, but it must be a Problem, such as lessbits.Logistic")
         self.problem = problem
-        self.network: Network = make_network(network, problem.nodes, names=origin_of(problem).sites or None)
+        self.network: Network = network_from(network, problem.nodes, names=origin_of(problem).sites or None)
         check_sites(problem, self.network)
         self.settings = settings
         self.runs: list[Trace] = []
@@ -98,8 +98,11 @@ class Study:
         options.setdefault("iterations", MOST_ITERATIONS)
         if isinstance(method, Method):
             if chosen or quantizer is not None:
-                names = ", ".join([*chosen, *(["quantizer"] if quantizer is not None else [])])
-                raise InputError(f"{names} was given with a method that has its own: leave it out, or name the method")
+                names = [*chosen, *(["quantizer"] if quantizer is not None else [])]
+                words = (
+                    f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} given with a method that has its own"
+                )
+                raise InputError(f"{words}: leave {'it' if len(names) == 1 else 'them'} out, or name the method")
         else:
             target = options.get("until") if options.get("goal", "error") == "error" else None
             chosen = {"target": target, "seed": options.get("seed", 0), **chosen}
