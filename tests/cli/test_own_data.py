@@ -133,6 +133,8 @@ def test_mistakes_get_one_line_and_status_2(line, says, monkeypatch, capsys):
 def test_info_describes_columns_classes_and_sites(monkeypatch, capsys):
     found = run_command(monkeypatch, capsys, "data", "info", "mine.csv", "--json", "-").json["columns"]
     assert [column["kind"] for column in found] == ["text", "numbers", "numbers", "text"]
+    listed = run_command(monkeypatch, capsys, "data", "info", "mine.csv").out
+    assert "lessbits data info mine.csv --target COLUMN [--site COLUMN]" in listed
     words = ["data", "info", "mine.csv", "--target", "outcome", "--site", "hospital"]
     facts = run_command(monkeypatch, capsys, *words, "--json", "-").json
     assert facts["sites"] == {"Basel": 10, "Bern": 12, "Genève": 8, "Zürich": 9}

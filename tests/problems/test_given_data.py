@@ -133,7 +133,7 @@ MISTAKES = {
     "three": (lambda: Logistic.from_parts(ROWS, CLASSES), r"3 different values \(0, 1, 2\).*Softmax"),
     "text targets": (lambda: LeastSquares.from_parts(ROWS, [["a"] * 4, ["b"] * 3]), "are text, such as 'a'"),
     "kinds": (lambda: Logistic.from_parts(ROWS, [SIGNS[0], ["a", "b", "a"]]), "text at others"),
-    "missing label": (lambda: Logistic.from_parts(ROWS, [["a", None, "b", "a"], SIGNS[1]]), "missing in 1 rows"),
+    "missing label": (lambda: Logistic.from_parts(ROWS, [["a", None, "b", "a"], SIGNS[1]]), "missing in 1 row,"),
     "too many": (lambda: Softmax.from_parts(ROWS, [part + 1 for part in CLASSES], classes=2), "from 0 to 1"),
     "fractional": (lambda: Softmax.from_parts(ROWS, [part / 3 for part in CLASSES]), "not whole numbers"),
     "one softmax class": (lambda: Softmax.from_parts(ROWS, [np.zeros(4), np.zeros(3)]), "at least two"),

@@ -113,7 +113,7 @@ class RunOptions:
         given = [name for name, value in asked.items() if value]
         if given:
             raise InputError(
-                f"{given[0]} was given, but scoring is off, and nothing is gathered: leave one of them out"
+                f"scoring is off, so that nothing is gathered, which {given[0]} would need: leave one of them out"
             )
 
     def metric_choice(self, problem: Problem) -> MetricChoice:
