@@ -39,6 +39,10 @@ class MissingDataError(InputError):
     """A data set is not on this machine. The message says how to get it."""
 
 
+class MissingFolderError(InputError, FileNotFoundError):
+    """The folder of an output file is not there. As an OSError too, it is caught where other outputs go on."""
+
+
 class WireError(InputError):
     """Received bytes are not a message of this codec, or not the expected message. The message says which and why."""
 

@@ -113,7 +113,7 @@ def test_a_test_file_is_read_and_scaled_like_the_data(files):
         ("--data mine.csv --target outcome --site hopsital", "did you mean 'hospital'?"),
         ("--data mine.csv --target outcome --site hospital --nodes 3", "the data have 4 sites, and each is a node"),
         ("--data mine.csv --target outcome --site hospital --split iid", "split is 'iid', but every site is a node"),
-        ("--data mine.csv --target outcome --site hospital --network torus:3x3", "9 nodes, but 4 were asked for"),
+        ("--data mine.csv --target outcome --site hospital --network torus:3x3", "9 nodes, but there are 4 sites"),
         ("--data mine.csv --target outcome --site hospital --test 2", "held out is 2, but it must be above 0"),
         ("--data mine.csv --target outcome --site hospital --test no.csv", "there is no file 'no.csv'"),
         ("--data mine.libsvm --site hospital", "'mine.libsvm' has no named columns"),
@@ -133,6 +133,8 @@ def test_mistakes_get_one_line_and_status_2(line, says, monkeypatch, capsys):
 def test_info_describes_columns_classes_and_sites(monkeypatch, capsys):
     found = run_command(monkeypatch, capsys, "data", "info", "mine.csv", "--json", "-").json["columns"]
     assert [column["kind"] for column in found] == ["text", "numbers", "numbers", "text"]
+    listed = run_command(monkeypatch, capsys, "data", "info", "mine.csv").out
+    assert "lessbits data info mine.csv --target COLUMN [--site COLUMN]" in listed
     words = ["data", "info", "mine.csv", "--target", "outcome", "--site", "hospital"]
     facts = run_command(monkeypatch, capsys, *words, "--json", "-").json
     assert facts["sites"] == {"Basel": 10, "Bern": 12, "Genève": 8, "Zürich": 9}

@@ -114,16 +114,21 @@ FRAME_MISTAKES = {
     "twice": (lambda: Samples.from_frame(FRAME.set_axis(list("abca"), axis=1), "b"), "several columns named 'a'"),
     "text": (lambda: Samples.from_frame(FRAME, "outcome"), "column 'hospital' holds no numbers (such as 'Bern')"),
     "several": (lambda: Samples.from_frame(FRAME, "age"), "'Bern'), and so do 'outcome': leave it out"),
-    "dates": (lambda: changed(age=pandas.date_range("2020", periods=4)), "column 'age' holds no numbers"),
+    "dates": (
+        lambda: changed(age=pandas.date_range("2020", periods=4)),
+        "or make it numbers of days, for example with",
+    ),
+    "dates as text": (lambda: changed(age=["2020-01-31"] * 4), "or make it numbers of days, for example with"),
+    "no dates": (lambda: changed(age=["10-20"] * 4), "or make it numbers, for example with pandas.get_dummies"),
     "missing": (lambda: changed(age=[1, None, 2, None]), "2 in all, the first in row 1, column 'age'"),
     "NA": (lambda: changed(age=pandas.array([1, None, 2, 3], dtype="Int64")), "row 1, column 'age'"),
     "infinite": (lambda: changed(dose=[1, 2, 3, np.inf]), "row 3, column 'dose'"),
     "no label": (lambda: changed(outcome=["a", None, "b", None]), "labels of data set 'frame' are missing in 2 rows"),
     "NaN label": (lambda: changed(outcome=[1, 2, np.nan, 1]), "the first in row 2"),
     "mixed labels": (lambda: changed(outcome=["a", 1, "b", 2]), "of several kinds (int, str)"),
-    "no site": (lambda: changed(hospital=["a", "b", None, "a"]), "sites of data set 'frame' are missing in 1 rows"),
+    "no site": (lambda: changed(hospital=["a", "b", None, "a"]), "sites of data set 'frame' are missing in 1 row,"),
     "NaN site": (lambda: changed(hospital=[1, 2, np.nan, 1]), "missing in row 2"),
-    "few sites": (lambda: Samples(np.eye(3), [0, 1, 1], sites=["a"]), "has 3 rows and 1 sites"),
+    "few sites": (lambda: Samples(np.eye(3), [0, 1, 1], sites=["a"]), "has 3 rows and 1 site,"),
     "no sites": (lambda: Samples(np.eye(3), [0, 1, 1]).site_rows(), "has no sites"),
 }
 
@@ -244,3 +249,9 @@ def test_tables_of_nodes_that_differ_are_refused():
         frame.to_csv("part-1.csv", index=False)
         with pytest.raises(InputError, match=says):
             load_shards("part-{node}.csv", range(2), None, SINGLE_PROCESS, target="outcome")
+
+
+def test_spaces_around_the_names_of_sites_make_no_further_sites(caplog):
+    samples = Samples(np.eye(4), [0, 1, 0, 1], "clinics", sites=["Bern", "Bern ", " Basel", "Basel"])
+    assert samples.site_names == ("Basel", "Bern")
+    assert "spaces around the names of sites of data set 'clinics' are left out (such as in 'Bern ')" in caplog.text

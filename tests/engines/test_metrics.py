@@ -192,7 +192,7 @@ def test_records_with_other_metrics_are_not_mixed(tmp_path):
         (PROBLEM, {"metrics": {"spread": 3}}, "must be a function"),
         (PROBLEM, {"metrics": {"s": lambda x: jnp.log(x[0] * 0 - 1)}, "goal": "s"}, "is nan at the start"),
         (BLIND, {"scoring": False, "until": 1e-3}, "scoring is off"),
-        (BLIND, {"scoring": False, "checkpoints": Checkpoints("somewhere")}, "scoring is off"),
+        (BLIND, {"scoring": False, "checkpoints": Checkpoints("somewhere")}, "which checkpoints would need"),
         (Outside.make(lambda x, n: x, NODES, DIM, solution=None), {"goal": "gradient"}, "give smoothness="),
         (Outside.make(lambda x, n: x, NODES, DIM, solution=None), {"goal": "loss"}, "give it a loss"),
         (Outside.make(lambda x, n: x, NODES, DIM, solution=None), {"until": 1e-3}, "it can be consensus"),

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from engines.threads import on_ranks
 
+import lessbits
 from lessbits import make_network, make_quantizer
 from lessbits.codecs import make_codecs
-from lessbits.engines.distributed.transport import announced_room, check_counts, held_nodes
+from lessbits.engines.distributed.transport import SingleProcess, announced_room, check_counts, held_nodes
 from lessbits.engines.distributed.wire import Wire
 from lessbits.errors import WireError
 from lessbits.methods.base import Message
@@ -112,3 +113,12 @@ def test_ranks_announce_whole_rows():
             check_counts(np.array(counts), rows)
     with pytest.raises(WireError, match="from rank 0: 8 bytes"):
         check_counts(np.array([8]), np.zeros((2, 0)))
+
+
+def test_a_node_alone_says_how_to_start_the_others():
+    node = object.__new__(lessbits.Node)
+    node._transport, node.dim = SingleProcess(), 5
+    network = lessbits.make_network("ring", 4)
+    method = lessbits.make_method("lead", lessbits.Consensus.random(4, 5), network, eta=0.1, gamma=0.5, alpha=0.5)
+    with pytest.raises(lessbits.InputError, match="there is 1 process: start one per node, mpiexec -n 4 python"):
+        node._connect(network, method, None, lessbits.RunOptions(iterations=1))

@@ -74,7 +74,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "torus one side": (lambda: make_network("torus:12", 12), "torus:12 is not a torus"),
     "torus empty side": (lambda: make_network("torus:0x4"), "torus:0x4 is empty: both sides must be at least 1"),
     "torus of one": (lambda: make_network("torus:1x1"), "the number of nodes is 1, but it must be at least 2"),
-    "torus nodes": (lambda: make_network("torus:3x4", 13), "torus:3x4 has 12 nodes, but 13 were asked for"),
+    "torus nodes": (lambda: make_network("torus:3x4", 13), "'torus:3x4' has 12 nodes, but 13 were asked for"),
     "degree too large": (lambda: make_network("random-regular:5", 5), "the degree must be between 1 and 4"),
     "degree zero": (lambda: make_network("random-regular:0", 5), "the degree must be between 1 and 4"),
     "degree odd": (lambda: make_network("random-regular:3", 5), "nodes x degree must be even, change one of them"),

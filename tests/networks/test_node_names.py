@@ -32,7 +32,7 @@ def test_named_graphs_take_their_size_from_the_sites():
     assert make_network("ring", names=SITES).nodes == 3
     assert make_network("ring", names=SITES).names is None
     assert make_network(networkx.path_graph(3)).names is None
-    with pytest.raises(InputError, match="has 4 nodes, but 3 were asked for"):
+    with pytest.raises(InputError, match="has 4 nodes, but there are 3 sites, and each is a node"):
         make_network(np.ones((4, 4)) - np.eye(4), names=SITES)
 
 
@@ -77,3 +77,6 @@ def test_an_unknown_name_in_an_edge_list_gets_a_line(tmp_path):
         make_network(str(file), names=SITES)
     with pytest.raises(InputError, match="line 1 is 'Basel Bern'"):
         make_network(str(file))
+    file.write_text("Basel Bern\n")
+    with pytest.raises(InputError, match=r"roads.txt' has no edge of the site 'Genève': add one"):
+        make_network(str(file), names=SITES)

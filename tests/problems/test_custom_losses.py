@@ -205,3 +205,27 @@ def test_a_solution_that_was_given_is_used_on_ranks_too(monkeypatch):
     custom = Custom.make(squares, DATA, DIM, solution=DATA.mean((0, 1)))
     assert np.isfinite(run_on(2, custom, RING, METHOD, 5)[0]["error"]).all()
     assert run_on(2, problem.without_solution(), RING, METHOD, 5)[1].metric == "gradient"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"smoothness": -1.0}, "smoothness is -1, but it must be a finite number above 0"),
+        ({"sample_smoothness": 0}, "sample_smoothness is 0"),
+        ({"convexity": -1.0}, "convexity is -1"),
+        ({"convexity": "1"}, "convexity is '1'"),
+        ({"smoothness": 1.0, "convexity": 2.0}, "convexity is 2 and smoothness 1, but μ is at most L"),
+    ],
+)
+def test_constants_that_no_loss_has_are_refused_when_the_problem_is_made(given, said):
+    made = {
+        "outside": lambda: Outside.make(lambda x, node: x, nodes=3, dim=2, solution=None, **given),
+        "custom": lambda: Custom.make(lambda x, s: s @ x, np.ones((3, 4, 2)), dim=2, solution=None, **given),
+        "stream": lambda: Stream.make(
+            lambda x, k, node: x, lambda x, node: (x**2).sum(), nodes=3, dim=2, solution=None, **given
+        ),
+    }
+    for make in made.values():
+        with pytest.raises(InputError) as raised:
+            make()
+        assert said in str(raised.value)

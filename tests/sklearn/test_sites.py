@@ -99,3 +99,19 @@ def test_an_edge_list_uses_the_names_of_the_sites(tmp_path):
     (tmp_path / "links").write_text("Zug Genève\nZug Basel\n")
     with pytest.raises(InputError, match="has a node 'Genève', but no site has that name"):
         model.fit(*DIABETES, groups=sites)
+
+
+def test_a_network_of_another_size_says_where_each_number_comes_from():
+    with pytest.raises(
+        InputError, match=r"the network has 3 nodes, but n_nodes is 10: give n_nodes=3, or fit with groups"
+    ):
+        DecentralizedRidge(network=networkx.path_graph(3), n_nodes=10).fit(*DIABETES)
+    with pytest.raises(InputError, match="the network has 3 nodes, but groups names 5 sites"):
+        DecentralizedRidge(network=np.ones((3, 3)) - np.eye(3)).fit(*DIABETES, groups=SITES)
+
+
+def test_spaces_around_the_names_of_groups_make_no_further_sites(caplog):
+    sites = np.array(["Bern", "Bern ", "Zug"], object)[np.arange(442) % 3]
+    model = DecentralizedRidge(tol=0.5, random_state=0).fit(*DIABETES, groups=sites)
+    assert model.groups_.tolist() == ["Bern", "Zug"]
+    assert "spaces around the names of sites of groups are left out" in caplog.text

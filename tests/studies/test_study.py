@@ -61,6 +61,29 @@ def test_tune_and_advise_work_on_any_problem(study):
     assert "<table>" in advice._repr_html_()
 
 
+def test_results_print_as_tables_of_80_columns(study):
+    found = study.compare(methods=["lead"], quantizers=["exact", "dit-4"], until=1e-4)
+    tuned = study.tune("lead", "dit-4", {"gamma": [0.3, 0.6]}, until=1e-4, grow=False)
+    advice = study.advise(until=1e-4)
+    for result in (found, tuned, advice):
+        assert max(map(len, str(result).splitlines())) <= 80
+        assert "\x1b" not in str(result)
+        assert "--" not in str(result)  # no flags of the command line
+        assert "\n" not in repr(result)
+    assert [line.split()[:3] for line in str(found).splitlines() if line[:1].isdigit()][1:] == [
+        [str(number), row["method"], row["quantizer"]] for number, row in enumerate(found.rows, start=1)
+    ]
+    assert found.verdict() in " ".join(str(found).split())
+    assert "gamma" in str(tuned).splitlines()[1]
+    for text in (str(tuned), tuned._repr_html_()):
+        assert f"Held fixed: eta = {tuned.fixed['eta']:.4g}" in text
+    assert "<th>nominal bits per link</th>" in tuned._repr_html_()
+    code = str(advice).partition("Fewest bits, ")[2].partition(":\n  ")[2].partition("\n\n")[0]
+    made = eval(code, {"lessbits": lessbits, "problem": study.problem, "network": study.network})
+    assert repr(made) == repr(advice.make())
+    assert "Next best, " not in str(advice).partition("Fewest bits, ")[0]
+
+
 def test_nothing_of_this_needs_the_solution(problem):
     study = lessbits.Study(problem.without_solution(), "ring")
     trace = study.run("lead", "dit-4", until=1e-6)
@@ -77,14 +100,37 @@ def test_nothing_of_this_needs_the_solution(problem):
     [
         (lambda study, method: lessbits.Study(3, "ring"), "the problem is 3"),
         (lambda study, method: lessbits.Study(study.problem, "rign"), "did you mean 'ring'"),
-        (lambda study, method: lessbits.Study(study.problem, lessbits.make_network("ring", 5)), "5"),
+        (
+            lambda study, method: lessbits.Study(study.problem, lessbits.make_network("ring", 5)),
+            "6 nodes and the network 5",
+        ),
         (lambda study, method: study.run(method, "dit-4"), "quantizer was given with a method that has its own"),
         (lambda study, method: study.run("lead", theta=1.0), "lead has no such step size"),
+        (
+            lambda study, method: study.run("lead", "dit-4", untill=1e-6),
+            "option of run 'untill': did you mean 'until'?",
+        ),
+        (lambda study, method: study.run("lead", iteration=5), "did you mean 'iterations'?"),
+        (lambda study, method: study.run("lead", gama=0.5), "did you mean 'gamma'?"),
+        (lambda study, method: study.run(method, untill=1e-6), "did you mean 'until'?"),
+        (
+            lambda study, method: lessbits.make_method("lead", study.problem, study.network, stepsize="practical"),
+            "option of make_method 'stepsize': did you mean 'stepsizes'?",
+        ),
+        (
+            lambda study, method: lessbits.make_method(
+                "tree", study.problem, lessbits.make_network("ring", 5), stepsizes="practical"
+            ),
+            "the problem has 6 nodes and the network 5",
+        ),
         (lambda study, method: study.compare(methods="lead"), "methods is 'lead'"),
         (lambda study, method: study.compare(methods=[]), "methods is []"),
         (lambda study, method: study.compare(until=None), "needs a target"),
         (lambda study, method: study.compare(seeds=[]), "seeds is []"),
         (lambda study, method: lessbits.Study(study.problem, "ring").report("x.html"), "there are no runs"),
+        (lambda study, method: study.report("absent/x.html"), "there is no folder absent: make it first"),
+        (lambda study, method: study.report("absent/x.svg"), "there is no folder absent: make it first"),
+        (lambda study, method: study.runs[0].save("absent/x.trace"), "there is no folder absent: make it first"),
     ],
 )
 def test_mistakes_get_a_line(study, wrong, said):

@@ -51,6 +51,19 @@ def test_each_program_is_compiled_once_and_only_those_of_small_problems(monkeypa
     assert sorted(compiled) == ["choco", "lead"]  # dit-4 and dit-2 share a program
 
 
+@pytest.mark.parametrize("double", [False, True])
+def test_programs_are_compiled_in_the_precision_of_the_caller(monkeypatch, double):
+    """JAX's precision is a setting of each thread: without it, float64 is cut to float32, with a warning."""
+    found = []
+    monkeypatch.setattr(ahead, "simulate", lambda *parts, **options: found.append(jax.numpy.result_type(float)))
+    with jax.enable_x64(double):
+        problem = Consensus.random(nodes=5, dim=3)
+        kind, request = asked(problem)
+        ahead.compile_ahead([(kind, request)])
+        ahead.wait_for_program(request, kind.configure(request))
+    assert found == ["float64" if double else "float32"]
+
+
 def test_what_fails_ahead_fails_where_it_was_asked_for(monkeypatch):
     def fail(*arguments, **options):
         raise RuntimeError("in a thread")

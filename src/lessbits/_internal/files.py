@@ -19,12 +19,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from lessbits.errors import MissingFolderError
+
 PARTIAL = ".partial"  # the end of the name that a file has until it is whole
 MOST_LINKS = 40  # symbolic links that point to each other in a row, as in Linux
 
 
 def write_whole(path: str | PathLike[str], content: str | bytes) -> None:
-    """Write a file completely or not at all. An OSError names the file, and the old one is still there."""
+    """Write a file completely or not at all. An OSError names it or its folder, and the old one is still there."""
     data = content.encode() if isinstance(content, str) else content
     try:
         place = _follow(path)
@@ -36,6 +38,8 @@ def write_whole(path: str | PathLike[str], content: str | bytes) -> None:
         else:  # a folder refuses it
             _write_and_close(os.open(place, os.O_WRONLY | getattr(os, "O_NOCTTY", 0)), data)
     except OSError as error:
+        if not (folder := Path(path).parent).exists():
+            raise MissingFolderError(f"there is no folder {folder}: make it first") from error
         raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 

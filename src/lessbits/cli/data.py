@@ -118,7 +118,8 @@ def _print_columns(columns: list[dict[str, Any]], name: str) -> None:
             f"{column['name']:<{width}}  {column['kind']:<7}  {column['different']:>9,}  {column['missing']:>7,}"
         )
     print()
-    print_line(f"name the column to predict, and the sites if there are any: lessbits data info {name} --target COLUMN")
+    print_line("name the column to predict and, if a column names the site of each row, that one:")
+    print_line(f"  lessbits data info {shlex.quote(name)} --target COLUMN [--site COLUMN]")
 
 
 def _describe(name: str, columns: dict[str, str | None]) -> dict[str, Any]:

@@ -1,13 +1,16 @@
 """Conversion of what users give to arrays of float64, with one line that says what cannot be converted and why."""
 
+import re
 import sys
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from lessbits._internal.wording import counted
 from lessbits.errors import InputError
 
+DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))(?!\d)")
 NOT_NUMBERS = {
     **dict.fromkeys("USTa", "text"),
     "O": "Python objects",
@@ -142,8 +145,8 @@ def _one_kind(array: np.ndarray, what: str) -> np.ndarray:
     missing = [_is_missing(value) for value in array]
     if any(missing):
         raise InputError(
-            f"{what} are missing in {sum(missing)} rows, the first row {missing.index(True)} (counted from 0): remove "
-            "those rows"
+            f"{what} are missing in {counted(sum(missing), 'row')}, the first row {missing.index(True)} (counted from "
+            "0): remove such rows"
         )
     for kind, dtype in ((Integral, np.int64), (Real, np.float64), (str, np.str_)):
         if all(isinstance(value, kind) for value in array):
@@ -172,13 +175,22 @@ def _frame_values(frame: Any, what: str) -> Any:
         value = frame[frame.columns[[str(name) for name in frame.columns].index(wrong[0])]]
         example = f" (such as {value.iloc[0]!r})" if getattr(value, "ndim", 1) == 1 and len(value) else ""
         more = "" if len(wrong) == 1 else f", and so do {', '.join(map(repr, wrong[1:4]))}{', …' * (len(wrong) > 4)}"
+        days = "numbers of days, for example with (pandas.to_datetime(column) - pandas.Timestamp('2000-01-01')).dt.days"
+        advice = days if _are_dates(value) else "numbers, for example with pandas.get_dummies"
         raise InputError(
             f"{what} must be numbers, but column {wrong[0]!r} holds no numbers{example}{more}: leave it out "
-            "(--drop, or drop=[…]), or make it numbers, for example with pandas.get_dummies"
+            f"(--drop, or drop=[…]), or make it {advice}"
         )
     if len(frame.columns) and all(type(dtype).__name__ == "SparseDtype" for dtype in frame.dtypes):
         return as_rows(sparse.csr_matrix(frame.sparse.to_coo()), what)
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _are_dates(column: Any) -> bool:
+    """Return whether a column of a DataFrame has dates, or text whose first entry is one."""
+    if getattr(column, "ndim", 1) != 1 or not len(column):
+        return False
+    return getattr(column.dtype, "kind", "") == "M" or bool(DATE.match(str(column.iloc[0])))
 
 
 def _first_line(error: BaseException) -> str:

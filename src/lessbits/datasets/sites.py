@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from lessbits._internal.logging import warn_once
+from lessbits._internal.wording import counted
 from lessbits.datasets.arrays import as_sites
 from lessbits.errors import InputError
 
@@ -19,8 +20,23 @@ def read_sites(given: Any, count: int, what: str) -> np.ndarray:
     """
     sites = as_sites(given, f"the sites of {what}")
     if len(sites) != count:
-        raise InputError(f"{what} has {count} rows and {len(sites)} sites, but each row needs one: give as many")
-    return sites
+        sizes = f"{counted(count, 'row')} and {counted(len(sites), 'site')}"
+        raise InputError(f"{what} has {sizes}, but each row needs one: give as many")
+    return strip_names(sites, what)
+
+
+def strip_names(sites: np.ndarray, what: str) -> np.ndarray:
+    """Return names of sites without spaces around them, and log a warning if there were some.
+
+    "Bern" and "Bern " look alike, and would be two nodes.
+    """
+    if sites.dtype.kind not in "UO" or not all(isinstance(name, str) for name in sites):
+        return sites
+    stripped = np.array([name.strip() for name in sites])
+    changed = [name for name, bare in zip(sites.tolist(), stripped.tolist(), strict=True) if name != bare]
+    if changed:
+        warn_once(f"spaces around the names of sites of {what} are left out (such as in {changed[0]!r})")
+    return stripped
 
 
 def site_names(sites: np.ndarray) -> tuple[str, ...]:

@@ -64,8 +64,6 @@ class RunOptions:
     def checked(self, problem: Problem, network: Network, method: Method) -> Self:
         """Return the options with record interval and start resolved. Raise an `InputError` if they are not valid."""
         check_kinds(problem, network, method)
-        if problem.nodes != network.nodes:
-            raise InputError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: they must agree")
         check_sites(problem, network)
         self._check_types()
         if self.stop is not None and not callable(self.stop):
@@ -115,7 +113,7 @@ class RunOptions:
         given = [name for name, value in asked.items() if value]
         if given:
             raise InputError(
-                f"{given[0]} was given, but scoring is off, and nothing is gathered: leave one of them out"
+                f"scoring is off, so that nothing is gathered, which {given[0]} would need: leave one of them out"
             )
 
     def metric_choice(self, problem: Problem) -> MetricChoice:

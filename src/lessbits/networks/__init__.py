@@ -63,6 +63,31 @@ def make_network(
     >>> make_network(np.array([[0, 0.5], [0.5, 0]])).lambda_max
     1.0
     """
+    network = network_from(spec, nodes, weights, seed, names)
+    if names is not None and network.nodes != len(names):
+        raise InputError(
+            f"the network {network.name!r} has {network.nodes} nodes, but there are {len(names)} sites, and each is a "
+            f"node ({', '.join(map(str, names[:3]))}{', …' * (len(names) > 3)}): make the two agree"
+        )
+    if nodes is not None and network.nodes != nodes:
+        raise InputError(
+            f"the network {network.name!r} has {network.nodes} nodes, but {nodes} were asked for: make the two agree, "
+            "or leave out the number of nodes"
+        )
+    return network
+
+
+def network_from(
+    spec: Any,
+    nodes: int | None = None,
+    weights: str = "metropolis",
+    seed: int = 0,
+    names: Sequence[object] | None = None,
+) -> Network:
+    """Make a network as `make_network` does. Where the spec says how many nodes there are, `nodes` is not compared.
+
+    For callers that know where their number of nodes comes from, and say so if the two do not agree.
+    """
     check_name("weights", weights, WEIGHTINGS)
     seed = check_seed(seed)
     if nodes is not None:
@@ -88,11 +113,6 @@ def make_network(
     else:
         raise InputError(
             f"a network cannot be made from a {type(spec).__name__}: give a name, a file, a networkx graph or a matrix"
-        )
-    if nodes is not None and network.nodes != nodes:
-        raise InputError(
-            f"the network {network.name!r} has {network.nodes} nodes, but {nodes} were asked for: make the two agree, "
-            "or leave out the number of nodes"
         )
     return network
 
@@ -120,7 +140,7 @@ def _build(name: str, parameters: list[str], nodes: int | None, seed: int) -> gr
     if nodes is None and not (name == "torus" and parameters):
         raise InputError(f"network {name!r} does not say how many nodes it has: give the number of nodes, at least 2")
     if name == "torus":
-        return graphs.torus(nodes, *parameters)
+        return graphs.torus(None, *parameters) if parameters else graphs.torus(nodes)
     assert nodes is not None
     if name == "random-regular":
         return graphs.random_regular(nodes, seed, *parameters)

@@ -55,11 +55,6 @@ def torus(nodes: int | None, sides: str | None = None) -> Graph:
     Without `sides` it is as nearly square as the number of nodes allows, with sides of three or more if there are such.
     """
     rows, columns = _nearly_square(check_nodes(nodes)) if sides is None else _parse_sides(sides)
-    if nodes is not None and rows * columns != nodes:
-        raise InputError(
-            f"torus:{rows}x{columns} has {rows * columns} nodes, but {nodes} were asked for: "
-            "leave out one of the two or make them agree"
-        )
     check_nodes(rows * columns)
     if sides is None and min(rows, columns) == 1:
         logger.warning("a torus of %d nodes has the sides %d x %d, which is a ring", nodes, rows, columns)

@@ -67,4 +67,8 @@ def number_nodes(ids: Sequence[str], names: Sequence[object], source: str) -> di
             f"{source} has a node {unknown[0]!r}, but no site has that name: {hint}use the names of the sites, such as "
             f"{next(iter(number))!r}"
         )
+    missing = [name for name in number if name not in set(ids)]
+    if missing:
+        more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(f"{source} has no edge of the site {missing[0]!r}{more}: add one, for each site is a node")
     return number

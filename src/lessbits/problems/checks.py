@@ -54,7 +54,9 @@ def check_parts(features: Any, targets: Any) -> tuple[list[Any], list[np.ndarray
     labels = [
         as_labels(part, f"the targets of node {node}") for node, part in enumerate(_one_per_node("targets", targets))
     ]
-    if len(rows) != len(labels) or not rows:
+    if not rows and not labels:
+        raise InputError("no nodes were given: give the features and the targets of at least one")
+    if len(rows) != len(labels):
         raise InputError(
             f"features of {len(rows)} nodes and targets of {len(labels)} nodes were given, but every node needs both: "
             "give two lists of the same length"

@@ -13,7 +13,7 @@ from lessbits._internal.arrays import first_line
 from lessbits._internal.memory import check_fits, free_memory
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.team import Team
-from lessbits.errors import InputError, check_whole
+from lessbits.errors import InputError, check_number, check_positive, check_whole
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.reference import check_minimum, in_double, largest_curvature, minimise
 from lessbits.problems.solutions import SolutionChoice, choose_solution
@@ -26,6 +26,21 @@ class Constants(NamedTuple):
     convexity: float | None = None
     sample_smoothness: float | None = None
     noise: float | None = None
+
+    def checked(self) -> "Constants":
+        """Return the constants. Raise an `InputError` for those that no loss has."""
+        for name in ("smoothness", "sample_smoothness"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        for name in ("convexity", "noise"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), 0)
+        if None not in (self.smoothness, self.convexity) and self.convexity > self.smoothness:  # type: ignore[operator]
+            raise InputError(
+                f"convexity is {self.convexity:g} and smoothness {self.smoothness:g}, but μ is at most L: they may "
+                "have been swapped"
+            )
+        return self
 
 
 def known(value: float | None, name: str) -> float:
@@ -129,7 +144,7 @@ class Custom(Declared):
             if jnp.issubdtype(leaf.dtype, jnp.floating) and not bool(jnp.isfinite(leaf).all()):
                 raise InputError("custom data has NaN or infinite values: remove those samples or mend them")
         _check_loss(loss, data, dim)
-        constants = Constants(smoothness, convexity, sample_smoothness)
+        constants = Constants(smoothness, convexity, sample_smoothness).checked()
         return choose_solution(cls(jnp.full(nodes, samples, jnp.int32), dim, constants, data, loss), solution)
 
     def gradient(self, x: jax.Array) -> jax.Array:

@@ -61,7 +61,9 @@ def check_kinds(problem: Any, network: Any, method: Any = NO_METHOD) -> None:
 
 
 def check_sites(problem: Problem, network: Network) -> None:
-    """Raise InputError if problem and network both name their nodes, and do not name them alike in the same order."""
+    """Raise InputError if problem and network have other nodes: another number, other names, or another order."""
+    if problem.nodes != network.nodes:
+        raise InputError(f"the problem has {problem.nodes} nodes and the network {network.nodes}: they must agree")
     sites, names = origin_of(problem).sites, network.names
     if not sites or names is None or names == sites:
         return

@@ -77,7 +77,7 @@ class Outside(Declared):
         nodes, dim = check_whole("nodes", nodes, 1), check_whole("dim", dim, 1)
         samples = check_whole("samples", samples, 1)
         counts, numbers = jnp.full(nodes, samples, jnp.int32), jnp.arange(nodes, dtype=jnp.int32)
-        constants = Constants(smoothness, convexity, sample_smoothness)
+        constants = Constants(smoothness, convexity, sample_smoothness).checked()
         kind = np.dtype(dtype)
         if not np.issubdtype(kind, np.floating):
             raise InputError(f"dtype is {kind.name}, but x has real numbers: give float64 or float32")

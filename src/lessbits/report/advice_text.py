@@ -5,15 +5,17 @@ from typing import Any
 
 from rich.table import Table
 
+from lessbits._internal.terminal import Terminal, number_table
 from lessbits._internal.wording import human
-from lessbits.report.text import Terminal, number_table, step_sizes_in_words, with_range
+from lessbits.report.text import step_sizes_in_words
+from lessbits.tuning.ranking_table import with_range
 
 MAX_RANKED = 8  # rows of a ranking
 
 
-def advice_report(advice: dict[str, Any]) -> None:
+def advice_report(advice: dict[str, Any], console: Terminal | None = None) -> None:
     """Print how far messages can be compressed, and what is expected to send the fewest bits."""
-    console = Terminal()
+    console = console or Terminal()
     console.print(f"Network: {advice['network']}.")
     if advice["free"] is None:
         console.print("The losses are not strongly convex (μ = 0), so no theorem tells how much compression is free.")
@@ -50,7 +52,7 @@ def _print_free(console: Terminal, free: dict[str, Any]) -> None:
         console.print("The extra iterations may cost as much as the shorter messages save: try both before you choose.")
     else:
         console.print(
-            f"With the paper's messages take --quantizer {best['quantizer']}: {best['bits_saved']:.3g} times fewer "
+            f"With the paper's messages take the quantizer {best['quantizer']}: {best['bits_saved']:.3g} times fewer "
             f"bits per iteration, and about {best['bits_saved_in_all']:.2g} times fewer in all if it needs "
             f"{best['iterations_at_most']:.2f} times the iterations."
         )
@@ -71,7 +73,7 @@ def _print_fewest(console: Terminal, fewest: dict[str, Any]) -> None:
         words += f" {row['method']} {row['note']}" if row["note"] else ""
     console.print(words)
     best, *others = fewest["expected"]
-    for row, words in [(row, "Next best") for row in others[:1]] + [(best, "Fewest bits")]:
+    for row, words in [(best, "Fewest bits"), *((row, "Next best") for row in others[:1])]:
         console.print()
         console.print(f"{words}, {human(row['bits'])} per link with {choice_in_words(row)}:")
         console.print(f"  {row['command']}", soft_wrap=True)

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from lessbits._internal.terminal import Terminal, number_table
 from lessbits._internal.wording import counted, human, mean_and_spread
-from lessbits.report.text import Terminal, number_table
 
 
-def comparison_report(found: dict[str, Any], precision: int, report: str | None) -> None:
-    """Print the runs ranked by bits, the verdict, and the path of the HTML report."""
-    console = Terminal()
+def comparison_report(
+    found: dict[str, Any], precision: int, report: str | None = None, console: Terminal | None = None
+) -> None:
+    """Print the runs ranked by bits, the verdict, and the path of the HTML report of the command line."""
+    console = console or Terminal()
     settings, rows, goal = found["settings"], found["runs"], found["goal"]
     console.print(f"{settings['problem']}, {settings['network']}, to {goal} {found['until']:g}")
     seeds = rows[0].get("seeds", 1)
@@ -36,10 +38,11 @@ def comparison_report(found: dict[str, Any], precision: int, report: str | None)
         )
     console.print(table)
     console.print(found["verdict"])
-    console.print("Times: bits relative to the best run, or how a run ended. Step sizes are in the report.")
+    place = "the report" if report else ".rows"
+    console.print(f"Times: bits relative to the best run, or how a run ended. Step sizes are in {place}.")
     if most := max(row["choosing_bits_per_link"] for row in rows):
         console.print(f"Trial runs that chose step sizes sent up to {human(most)} per link more, not counted above.")
-    half = "; --precision 32 halves them" if precision == 64 else ""
+    half = "; --precision 32 halves them" if precision == 64 and report is not None else ""
     exact = any(row["quantizer"] == "exact" for row in rows)
     words = f" Exact messages are {precision}-bit numbers{half}." if exact else ""
     console.print(f"Bits are those of the bytes sent, with headers.{words}")

@@ -1,21 +1,16 @@
 """Results as text and tables for the terminal."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rich import box
-from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
+from lessbits._internal.terminal import Terminal, fact_table, number_table
 from lessbits._internal.wording import counted, human, mean_and_spread
 from lessbits.engines.checks import GOALS
 from lessbits.engines.recording.trace import Trace
-from lessbits.errors import printable
-
-MAX_RANKED = 12  # rows of a ranking
+from lessbits.tuning.ranking_table import count_others, ranking_table
 
 LETTERS = {
     "theta": "θ",
@@ -26,17 +21,6 @@ LETTERS = {
     "momentum": "β",
     "decay": "decay",
 }
-
-
-class Terminal(Console):
-    """A console that prints text as it is: no markup, and no control characters, which names may have."""
-
-    def __init__(self) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False)
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """Return a text for a line or a cell."""
-        return super().render_str(printable(text, keep="\n"), **options)
 
 
 def method_in_words(settings: Mapping[str, Any]) -> str:
@@ -55,23 +39,6 @@ def step_sizes_in_words(sizes: Mapping[str, Any]) -> str:
     given = {LETTERS[name]: sizes[name] for name in LETTERS if sizes.get(name) is not None}
     given |= sizes.get("step_sizes") or {}  # of a registered method
     return ", ".join(f"{letter} = {size:.4g}" for letter, size in given.items())
-
-
-def _fact_table(facts: dict[str, str]) -> Table:
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name, value in facts.items():
-        table.add_row(name, value)
-    return table
-
-
-def number_table(title: str, *headings: str) -> Table:
-    """Return an empty table for numbers; a narrow terminal wraps them, and never cuts them."""
-    table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right", overflow="fold")
-    return table
 
 
 def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | None = None) -> None:
@@ -113,7 +80,7 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
         facts["between ranks"] = f"{human(8 * last['bytes_between_ranks'])} were given to MPI"
     if "simulated_seconds" in last:
         facts["simulated time"] = f"{last['simulated_seconds']:.4g} s on these links"
-    Terminal().print(_fact_table(facts))
+    Terminal().print(fact_table(facts))
 
 
 def _scores(last: dict[str, Any]) -> dict[str, str]:
@@ -143,7 +110,7 @@ def seeds_report(seeds: Mapping[str, Any]) -> None:
     console = Terminal()
     ended = f"{seeds['reached']} reached the target" + (f", {seeds['diverged']} diverged" if seeds["diverged"] else "")
     console.print(f"\nMean ± standard deviation of {seeds['count']} seeds ({ended}); above is the first:")
-    console.print(_fact_table(facts))
+    console.print(fact_table(facts))
 
 
 def _bit_count(last: dict[str, Any], settings: Mapping[str, Any]) -> str:
@@ -160,7 +127,7 @@ def theory_report(facts: dict[str, Any]) -> None:
     console = Terminal()
     options = facts["options"]
     console.print(
-        _fact_table(
+        fact_table(
             {
                 "network": facts["network"],
                 "": f"λ_max = {facts['lambda_max']:.6g}, λ_min⁺ = {facts['lambda_min']:.6g}, "
@@ -223,29 +190,9 @@ def tuning_report(found: dict[str, Any]) -> None:
     console.print(_fixed_in_words(found["fixed"]), soft_wrap=True)
     so_far = " so far" if found["interrupted"] else ""
     several = f", means of {found['seeds']} seeds" if found["seeds"] > 1 else ""
-    table = number_table(
-        f"Best of {len(rows)}{so_far}{several}",
-        *("", *letters, "ended", "iterations", settings["goal"], "nominal bits", "epochs"),
-    )
-    # Candidates that were stopped early or diverged have no result worth a row: they are only counted.
-    ranked = [row for row in rows if row["ended"] in ("reached", "ended")][:MAX_RANKED] or rows[:1]
-    for number, row in enumerate(ranked, start=1):
-        table.add_row(
-            str(number),
-            *(f"{row[name]:.4g}" for name in names),
-            row["ended"],
-            with_range(row, "iterations", "{:,.0f}".format),
-            f"{row['value']:.3e}",
-            human(row["bits_per_link"]),
-            f"{row['epochs']:.4g}",
-        )
-    console.print(table)
-    if len(rows) > len(ranked):
-        counts = {ended: sum(row["ended"] == ended for row in rows) for ended in ("beaten", "diverged")}
-        console.print(
-            f"{len(rows) - len(ranked)} more were no better: {counts['beaten']} stopped because others had won, "
-            f"{counts['diverged']} diverged."
-        )
+    console.print(ranking_table(f"Best of {len(rows)}{so_far}{several}", names, letters, rows, settings["goal"]))
+    if others := count_others(rows):
+        console.print(others)
     for note in found["notes"]:
         console.print(f"Note: {note}.")
     if found["best"]["ended"] == "diverged":
@@ -253,17 +200,6 @@ def tuning_report(found: dict[str, Any]) -> None:
     flags = " ".join(f"--{name} {found['best'][name]:.6g}" for name in names)
     saved = f", or run {found['saved']}/best.toml." if "saved" in found else "."
     console.print(f"Take {flags}{saved}", soft_wrap=True)
-
-
-def with_range(row: Mapping[str, Any], name: str, show: Callable[[float], str]) -> str:
-    """Return a mean over seeds with the smallest and largest value, if there are several seeds.
-
-    >>> with_range({"iterations": 20.0, "iterations_min": 18, "iterations_max": 23}, "iterations", "{:.0f}".format)
-    '20 (18 to 23)'
-    """
-    if f"{name}_min" not in row:
-        return show(row[name])
-    return f"{show(row[name])} ({show(row[f'{name}_min'])} to {show(row[f'{name}_max'])})"
 
 
 def _fixed_in_words(fixed: Mapping[str, Mapping[str, Any]]) -> str:

@@ -8,6 +8,7 @@ import pandas
 from scipy import sparse
 
 from lessbits._internal.pytrees import put
+from lessbits.datasets.sites import strip_names
 from lessbits.errors import InputError
 from lessbits.problems.design import Layout, node_size
 from lessbits.problems.held_out import HeldOutAccuracy, HeldOutLoss
@@ -109,6 +110,8 @@ def name_groups(groups: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     try:
         given = np.asarray(groups)
         missing = bool(pandas.isna(given).any())
+        if given.shape == (count,):
+            given = strip_names(given, "groups")
         names, where = np.unique(given, return_inverse=True)
     except (TypeError, ValueError):
         raise InputError("groups are of several kinds, or missing: give one name or number for each row") from None

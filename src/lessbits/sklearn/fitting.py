@@ -19,7 +19,7 @@ from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError, check_name, check_number, check_whole
 from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
-from lessbits.networks import Network, make_network
+from lessbits.networks import Network, network_from
 from lessbits.problems.base import Problem
 from lessbits.quantizers import Compressor
 from lessbits.sklearn.dealing import DealtRows, Rows, Task, held_out_columns, name_groups
@@ -82,7 +82,8 @@ class Decentralized(BaseEstimator):
         with jax.enable_x64(True):  # float32 has too few digits for the default tolerance
             problem = dealt.problem(task, scaling, self.fit_intercept).without_solution()
             self._check_problem(problem)
-            network = make_network(self.network, len(parts), seed=seed, names=self._sites())
+            network = network_from(self.network, len(parts), seed=seed, names=self._sites())
+            self._check_size(network, len(parts))
             trace = simulate(
                 problem,
                 network,
@@ -123,6 +124,17 @@ class Decentralized(BaseEstimator):
     def _sites(self) -> list[Any] | None:
         """Return the names of the sites, if `fit` got any: a graph must have the same."""
         return self.groups_.tolist() if hasattr(self, "groups_") else None
+
+    def _check_size(self, network: Network, nodes: int) -> None:
+        """Raise InputError for a network that has another number of nodes than the rows were split over."""
+        if network.nodes == nodes:
+            return
+        if self._sites() is not None:
+            raise InputError(f"the network has {network.nodes} nodes, but groups names {nodes} sites: make them agree")
+        raise InputError(
+            f"the network has {network.nodes} nodes, but n_nodes is {nodes}: give n_nodes={network.nodes}, or fit with "
+            "groups, the site of each row"
+        )
 
     def _method(self, problem: Problem, network: Network, seed: int) -> Method:
         """Make the method with the given step sizes, and practical ones for the rest."""

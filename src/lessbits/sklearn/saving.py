@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,8 +35,6 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
             if hasattr(model, name)
         },
     }
-    if not Path(path).absolute().parent.is_dir():
-        raise InputError(f"{path} cannot be written: there is no folder {Path(path).parent}; make it first")
     arrays, texts = model.trace_.packed()
     arrays = {**arrays, "model.coef_": model.coef_, "model.intercept_": np.asarray(model.intercept_)}
     write_arrays(path, arrays, {**texts, "model": json.dumps(facts)})

@@ -6,6 +6,7 @@ from typing import Any, TypedDict, Unpack
 
 from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits._internal.notebook import html_table
+from lessbits._internal.terminal import as_text
 from lessbits._internal.wording import human
 from lessbits.config.build import build_parts
 from lessbits.config.choices import apply_choice, check_question
@@ -17,6 +18,7 @@ from lessbits.methods.registry import find_method
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.problems.origin import check_kinds, check_sites
+from lessbits.report.advice_text import advice_report
 from lessbits.studies.compression import free_compression
 from lessbits.tuning.estimates import Constraints, Estimate
 from lessbits.tuning.trials import estimate_fewest_bits
@@ -109,6 +111,16 @@ class Advice:
     def __repr__(self) -> str:
         """Show the best choice."""
         return f"Advice({self._verdict()})"
+
+    def __str__(self) -> str:
+        """Show the advice as text, with the Python that makes the best methods."""
+        expected = [
+            {**row, "command": estimate.choice.in_python()}
+            for row, estimate in zip(self.rows(), self.estimates, strict=True)
+        ]
+        fewest = {"until": self.until, "goal": self.goal, "expected": expected}
+        facts = {"free": self.free, "network": self.network.describe(), "fewest": fewest}
+        return as_text(lambda console: advice_report(facts, console))
 
     def _verdict(self) -> str:
         choice = self.best.choice

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from lessbits._internal.notebook import html_table
+from lessbits._internal.terminal import as_text
 from lessbits._internal.wording import counted, human
 from lessbits.engines.checks import GOALS
 from lessbits.engines.recording.trace import Trace
 from lessbits.methods.registry import find_method
+from lessbits.report.comparison_text import comparison_report
 from lessbits.report.formats import write_report
 from lessbits.report.seeds import group_runs
 from lessbits.report.verdict import verdict
@@ -72,6 +74,11 @@ class Comparison:
     def __repr__(self) -> str:
         """Show the verdict."""
         return f"Comparison({counted(len(self.rows), 'row')}: {self.verdict()})"
+
+    def __str__(self) -> str:
+        """Show the ranking and the verdict as text."""
+        precision = 8 * self.traces[0].x.dtype.itemsize
+        return as_text(lambda console: comparison_report(self.to_dict(), precision, console=console))
 
     def _repr_html_(self) -> str:
         """Show the verdict and the ranking in a notebook."""

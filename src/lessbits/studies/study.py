@@ -14,7 +14,7 @@ from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
 from lessbits.methods.base import Method
-from lessbits.networks import Network, make_network
+from lessbits.networks import Network, network_from
 from lessbits.problems import Problem
 from lessbits.problems.origin import check_sites, origin_of
 from lessbits.quantizers import Compressor
@@ -29,10 +29,10 @@ from lessbits.studies.options import CompareKeywords, CompareOptions
 from lessbits.tuning import Tuning, tune
 from lessbits.tuning.grid import GridSpec
 from lessbits.tuning.options import TuneKeywords
-from lessbits.tuning.stepsizes import make_method
+from lessbits.tuning.stepsizes import check_choices, make_method
 
 MOST_ITERATIONS = 10_000  # of a run for which no number is given
-RUN_OPTIONS = {entry.name for entry in fields(RunOptions)}
+RUN_OPTIONS = tuple(entry.name for entry in fields(RunOptions))
 
 
 class Study:
@@ -65,7 +65,7 @@ class Study:
         if not isinstance(problem, Problem):
             raise InputError(f"the problem is {problem!r}, but it must be a Problem, such as lessbits.Logistic")
         self.problem = problem
-        self.network: Network = make_network(network, problem.nodes, names=origin_of(problem).sites or None)
+        self.network: Network = network_from(network, problem.nodes, names=origin_of(problem).sites or None)
         check_sites(problem, self.network)
         self.settings = settings
         self.runs: list[Trace] = []
@@ -93,12 +93,16 @@ class Study:
             **options: Options of `simulate` (iterations, until, goal, seed and so on), and choices of `make_method`
                 (option, messages, batch_size, step sizes by name).
         """
+        check_choices(options, "run", RUN_OPTIONS)
         chosen = {name: options.pop(name) for name in list(options) if name not in RUN_OPTIONS}
         options.setdefault("iterations", MOST_ITERATIONS)
         if isinstance(method, Method):
             if chosen or quantizer is not None:
-                names = ", ".join([*chosen, *(["quantizer"] if quantizer is not None else [])])
-                raise InputError(f"{names} was given with a method that has its own: leave it out, or name the method")
+                names = [*chosen, *(["quantizer"] if quantizer is not None else [])]
+                words = (
+                    f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} given with a method that has its own"
+                )
+                raise InputError(f"{words}: leave {'it' if len(names) == 1 else 'them'} out, or name the method")
         else:
             target = options.get("until") if options.get("goal", "error") == "error" else None
             chosen = {"target": target, "seed": options.get("seed", 0), **chosen}

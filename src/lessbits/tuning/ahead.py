@@ -12,6 +12,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from lessbits.engines.simulate.run import simulate
 from lessbits.methods.base import Method
@@ -39,9 +41,13 @@ def compile_ahead(asked: Sequence[Asked]) -> None:
                 programs[key] = threading.Event()
                 new.append((request, method, programs[key]))
 
-    waiting = iter(new)
+    waiting, double = iter(new), jnp.result_type(float) == np.float64
 
     def compile_all() -> None:
+        with jax.enable_x64(double):  # a thread does not take over the precision of the one that started it
+            compile_waiting()
+
+    def compile_waiting() -> None:
         while (task := next(waiting, None)) is not None and threading.main_thread().is_alive():  # else the process ends
             request, method, compiled = task
             with suppress(Exception):

@@ -3,6 +3,7 @@
 The rate of practical step sizes is predicted (theory/mean_square.py), and codecs give the length of a message.
 """
 
+import textwrap
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
@@ -46,6 +47,17 @@ class Choice(NamedTuple):
         """Return the method, with practical step sizes where none are given."""
         choices: dict[str, Any] = {**self._asdict(), **sizes}
         return make_method(choices.pop("method"), problem, network, stepsizes="practical", **choices)
+
+    def in_python(self) -> str:
+        """Return the Python that makes the method, in lines of at most 80 columns.
+
+        >>> print(Choice("lead", "dit-4").in_python())
+        lessbits.make_method("lead", problem, network, "dit-4", stepsizes="practical")
+        """
+        further = [f"{name}={value!r}" for name, value in self.changes().items() if name not in ("method", "quantizer")]
+        words = f'"{self.method}", problem, network, "{self.quantizer}"'
+        words = ", ".join([words, *further, "stepsizes='practical'"]).replace("'", '"')
+        return textwrap.fill(f"lessbits.make_method({words})", 78, subsequent_indent="      ", break_on_hyphens=False)
 
     def request(self, problem: Problem, network: Network) -> MethodRequest:
         """Return the request that the mean-square analysis takes."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lessbits._internal.notebook import html_table
+from lessbits._internal.wording import human
 from lessbits.engines.simulate.sweep import Budget, Outcome
 from lessbits.methods.base import Method
 
@@ -83,16 +84,51 @@ class Tuning:
 
     def __repr__(self) -> str:
         """Show the number of candidates and the best one."""
-        return f"Tuning(best of {len(self.candidates)}: {self.best.row()})"
+        best = self.best.row()
+        sizes = ", ".join(f"{name}={size:.4g}" for name, size in self.best.sizes.items())
+        ended = f"{best['ended']} after {best['iterations']:,.0f} iterations"
+        return f"Tuning(best of {len(self.candidates)}: {sizes}, {ended})"
+
+    def __str__(self) -> str:
+        """Show the ranking as text, and what was held fixed."""
+        from lessbits._internal.terminal import Terminal, as_text
+        from lessbits.tuning.ranking_table import count_others, ranking_table
+
+        names, rows = list(self.best.sizes), self.rows()
+
+        def show(console: Terminal) -> None:
+            console.print(ranking_table(f"Best of {len(rows)}, by {self.aim}", names, names, rows, self._goal))
+            for line in (count_others(rows), *(f"Note: {note}." for note in self.notes), f"{self._fixed_in_words()}."):
+                if line:
+                    console.print(line)
+            console.print(f"The best method, ready to run, is .method: {self.method!r}")
+
+        return as_text(show)
 
     def _repr_html_(self) -> str:
         """Show the best candidates in a notebook."""
         rows = [
-            {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in row.items()}
+            {
+                **{name: f"{row[name]:.4g}" for name in self.best.sizes},
+                "ended": row["ended"],
+                "iterations": f"{row['iterations']:,.0f}",
+                self._goal: f"{row['value']:.2e}" if np.isfinite(row["value"]) else "",
+                "nominal bits per link": human(row["bits_per_link"]) if np.isfinite(row["bits_per_link"]) else "",
+                "epochs": f"{row['epochs']:.4g}" if np.isfinite(row["epochs"]) else "",
+            }
             for row in self.rows()[:MAX_SHOWN]
         ]
-        shown = f"the best {MAX_SHOWN} of " if len(self.candidates) > MAX_SHOWN else ""
-        return html_table(rows, f"{shown}{len(self.candidates)} candidates, by {self.aim}")
+        shown = f"The best {MAX_SHOWN} of " if len(self.candidates) > MAX_SHOWN else ""
+        words = f"{shown}{len(self.candidates)} candidates, by {self.aim}. {self._fixed_in_words()}."
+        return html_table(rows, words)
+
+    @property
+    def _goal(self) -> str:
+        return self.budget.goal or "value"
+
+    def _fixed_in_words(self) -> str:
+        fixed = ", ".join(f"{name} = {size:.4g}" for name, size in self.fixed.items())
+        return f"Held fixed: {fixed}" if fixed else "No step size was held fixed"
 
     @property
     def best(self) -> Candidate:

@@ -1,5 +1,6 @@
 """Methods by name, with default step sizes: proven ones, or practical ones that are tested in a short run."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -9,17 +10,18 @@ from lessbits.methods.base import Method
 from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import PrimalDual
-from lessbits.methods.registry import find_method
+from lessbits.methods.registry import all_methods, find_method
 from lessbits.methods.request import MethodRequest, check_corrected, resolve_choices
 from lessbits.networks import Network
 from lessbits.problems import Problem
-from lessbits.problems.origin import check_kinds
+from lessbits.problems.origin import check_kinds, check_sites
 from lessbits.quantizers import Compressor, make_quantizer
 from lessbits.tuning.ahead import compile_ahead, wait_for_program
 from lessbits.tuning.stability import try_step_sizes
 
 MOST_TRIALS = 12
 STEP_SIZE_RULES = ("theory", "practical")
+CHOICES = ("quantizer", "stepsizes", "target", "seed", "option", "batch_size", "messages", "corrected")
 
 
 def make_method(
@@ -72,7 +74,9 @@ def make_request(
 ) -> tuple[type[Method], MethodRequest]:
     """Return the class of a method, and what `make_method` asks of it."""
     check_kinds(problem, network)
+    check_sites(problem, network)
     kind = find_method(name)
+    check_choices(choices, "make_method")
     check_name("stepsizes", stepsizes, STEP_SIZE_RULES)
     option, messages = choices.pop("option", None), choices.pop("messages", None)
     batch_size, corrected = choices.pop("batch_size", 1), choices.pop("corrected", False)
@@ -88,6 +92,21 @@ def make_request(
         target=target,
         given={name: size for name, size in choices.items() if size is not None},
     )
+
+
+def check_choices(names: Iterable[str], function: str, further: Sequence[str] = ()) -> None:
+    """Raise an `InputError` for a keyword that is no choice and no step size, with the nearest that there is.
+
+    A step size of another method passes: `configure_method` says which ones the method has.
+
+    Args:
+        names: The keywords that were given.
+        function: The function that takes them, for the message.
+        further: Other keywords that it takes.
+    """
+    sizes = dict.fromkeys(size for kind in all_methods() for size in kind.step_size_names)
+    for name in names:
+        check_name(f"option of {function}", name, (*further, *CHOICES, *sizes))
 
 
 def primal_dual(

@@ -119,8 +119,9 @@ class Node:
         if not isinstance(method, Method):
             raise InputError(f"the method is {method!r}, but it must be one that PrimalDual.make or make_method made")
         if transport.size != network.nodes:
+            there = "there is 1 process" if transport.size == 1 else f"there are {transport.size} processes"
             raise InputError(
-                f"the network has {network.nodes} nodes, but there are {transport.size} processes: start one a node, "
+                f"the network has {network.nodes} nodes, but {there}: start one per node, "
                 f"mpiexec -n {network.nodes} python ..."
             )
         check_one_gradient(method, network, dim)
