@@ -6,7 +6,8 @@ from typing import Any
 from rich.table import Table
 
 from lessbits._internal.wording import human
-from lessbits.report.text import Terminal, number_table, step_sizes_in_words, with_range
+from lessbits.report.text import Terminal, number_table, step_sizes_in_words
+from lessbits.report.tuning_text import with_range
 
 MAX_RANKED = 8  # rows of a ranking
 

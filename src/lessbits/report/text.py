@@ -1,7 +1,7 @@
 """Results as text and tables for the terminal."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
@@ -14,8 +14,6 @@ from lessbits._internal.wording import counted, human, mean_and_spread
 from lessbits.engines.checks import GOALS
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import printable
-
-MAX_RANKED = 12  # rows of a ranking
 
 LETTERS = {
     "theta": "θ",
@@ -209,69 +207,6 @@ def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
             row["free"],
         )
     Terminal().print(table)
-
-
-def tuning_report(found: dict[str, Any]) -> None:
-    """Print the ranking of `lessbits tune`."""
-    names, rows = found["searched"], found["candidates"]
-    console = Terminal()
-    settings = found["settings"]
-    console.print(
-        f"{method_in_words(settings)}, {settings['problem']}, {settings['network']} of {settings['nodes']} nodes"
-    )
-    letters = [LETTERS.get(name, name) for name in names]
-    console.print(_fixed_in_words(found["fixed"]), soft_wrap=True)
-    so_far = " so far" if found["interrupted"] else ""
-    several = f", means of {found['seeds']} seeds" if found["seeds"] > 1 else ""
-    table = number_table(
-        f"Best of {len(rows)}{so_far}{several}",
-        *("", *letters, "ended", "iterations", settings["goal"], "nominal bits", "epochs"),
-    )
-    # Candidates that were stopped early or diverged have no result worth a row: they are only counted.
-    ranked = [row for row in rows if row["ended"] in ("reached", "ended")][:MAX_RANKED] or rows[:1]
-    for number, row in enumerate(ranked, start=1):
-        table.add_row(
-            str(number),
-            *(f"{row[name]:.4g}" for name in names),
-            row["ended"],
-            with_range(row, "iterations", "{:,.0f}".format),
-            f"{row['value']:.3e}",
-            human(row["bits_per_link"]),
-            f"{row['epochs']:.4g}",
-        )
-    console.print(table)
-    if len(rows) > len(ranked):
-        counts = {ended: sum(row["ended"] == ended for row in rows) for ended in ("beaten", "diverged")}
-        console.print(
-            f"{len(rows) - len(ranked)} more were no better: {counts['beaten']} stopped because others had won, "
-            f"{counts['diverged']} diverged."
-        )
-    for note in found["notes"]:
-        console.print(f"Note: {note}.")
-    if found["best"]["ended"] == "diverged":
-        return
-    flags = " ".join(f"--{name} {found['best'][name]:.6g}" for name in names)
-    saved = f", or run {found['saved']}/best.toml." if "saved" in found else "."
-    console.print(f"Take {flags}{saved}", soft_wrap=True)
-
-
-def with_range(row: Mapping[str, Any], name: str, show: Callable[[float], str]) -> str:
-    """Return a mean over seeds with the smallest and largest value, if there are several seeds.
-
-    >>> with_range({"iterations": 20.0, "iterations_min": 18, "iterations_max": 23}, "iterations", "{:.0f}".format)
-    '20 (18 to 23)'
-    """
-    if f"{name}_min" not in row:
-        return show(row[name])
-    return f"{show(row[name])} ({show(row[f'{name}_min'])} to {show(row[f'{name}_max'])})"
-
-
-def _fixed_in_words(fixed: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the step sizes that were held fixed, and where each came from."""
-    if not fixed:
-        return "No step size was held fixed."
-    words = [f"{LETTERS[name]} = {entry['value']:.4g} ({entry['from']})" for name, entry in fixed.items()]
-    return f"Held fixed: {', '.join(words)}."
 
 
 def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) -> None:
