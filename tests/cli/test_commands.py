@@ -18,6 +18,7 @@ from tiers import slow_but
 import lessbits
 from lessbits import Settings, Trace
 from lessbits.cli.app import app
+from lessbits.config import run
 
 COMMAND = Path(sys.executable).parent / "lessbits"
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
@@ -263,6 +264,18 @@ def test_ctrl_c_ends_with_one_line(command, monkeypatch):
     assert result.status == 130
     assert result.out == ""
     assert result.err.strip() == "lessbits: interrupted"
+
+
+def test_an_interrupted_run_that_keeps_nothing_says_so(command, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "lessbits.config.run._iterate", lambda *words, original=run._iterate: (original(*words)[0], True)
+    )
+    hint = "nothing was saved: --save FILE keeps the trace, --checkpoint DIR lets the run go on"
+    result = command("run", *SMALL)
+    assert result.status == 130
+    assert hint in result.err
+    for kept in (["--quiet"], ["--save", tmp_path / "a.trace"], ["--checkpoint", tmp_path / "folder"]):
+        assert hint not in command("run", *SMALL, *kept).err
 
 
 READ = [(("run", "--help"),), (("theory",),), (("data", "list"),), (("theory", "--json", "-"),)]

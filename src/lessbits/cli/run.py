@@ -113,8 +113,8 @@ def run(
             seeds_report(summary["seeds"])
 
     write_result(summary, json_file, print_text, outputs)
-    if finished.interrupted and checkpoint and any(checkpoint.glob("checkpoint-*")) and json_file != "-":
-        print_line(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
+    if finished.interrupted and json_file != "-":
+        _say_what_is_kept(checkpoint, quiet or bool(save or json_file or solution))
     if outputs.failures:
         kept = "" if saved else _keep(finished, (save or Path("run.trace")).name)
         print_message("; ".join(outputs.failures) + kept)
@@ -165,6 +165,14 @@ def _keep(finished: "FinishedRun", name: str) -> str:
     if folder is None:
         return ", nor could the trace elsewhere"
     return f": the trace is kept as {', '.join(map(str, finished.traces(folder / name)))}"
+
+
+def _say_what_is_kept(checkpoint: Path | None, silent: bool) -> None:
+    """Say how an interrupted run goes on, or that nothing is left of it, unless `silent`."""
+    if checkpoint and any(checkpoint.glob("checkpoint-*")):
+        print_line(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
+    elif not (checkpoint or silent):
+        print_message("nothing was saved: --save FILE keeps the trace, --checkpoint DIR lets the run go on")
 
 
 def _exit_unless_completed(finished: "FinishedRun") -> None:
