@@ -118,7 +118,7 @@ def run(
     if outputs.failures:
         kept = "" if saved else _keep(finished, (save or Path("run.trace")).name)
         print_message("; ".join(outputs.failures) + kept)
-    _exit_unless_completed(finished)
+    _exit_unless_completed(finished, quiet)
     if outputs.failures:
         raise typer.Exit(MISTAKE)
 
@@ -175,7 +175,9 @@ def _say_what_is_kept(checkpoint: Path | None, silent: bool) -> None:
         print_message("nothing was saved: --save FILE keeps the trace, --checkpoint DIR lets the run go on")
 
 
-def _exit_unless_completed(finished: "FinishedRun") -> None:
+def _exit_unless_completed(finished: "FinishedRun", quiet: bool) -> None:
+    if finished.hint and not quiet:
+        print_message(f"note: {finished.hint}")
     if finished.trace.diverged:
         print_message(finished.trace.message)
         raise typer.Exit(1)
