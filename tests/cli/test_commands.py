@@ -255,6 +255,14 @@ def test_not_reaching_the_goal_is_no_failure(command):
     assert result.json["converged"] is False
 
 
+@pytest.mark.parametrize("asked", [("--until", 1e-3), ("--checkpoint", "folder"), ("--test", 0.2)])
+def test_what_needs_scores_is_refused_before_anything_is_built(command, monkeypatch, asked):
+    monkeypatch.setattr("lessbits.config.run.build", None)
+    result = command("run", *SMALL, "--scoring", "off", *asked)
+    assert (result.status, result.out) == (2, "")
+    assert f"{asked[0][2:]} was given, but scoring is off" in result.err
+
+
 def test_ctrl_c_ends_with_one_line(command, monkeypatch):
     def interrupt(settings, transport):
         signal.raise_signal(signal.SIGINT)

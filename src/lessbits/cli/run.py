@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessbits._internal.files import keep_elsewhere, write_whole
-from lessbits.cli.checks import check_writable
+from lessbits.cli.checks import check_scored, check_writable
 from lessbits.cli.exit_status import MISTAKE
 from lessbits.cli.flags import Json, Quiet, Seeds, output_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
@@ -75,6 +75,7 @@ def run(
     diverges exits with status 1. A run that is interrupted writes its results first, and exits with status 130.
     """
     check_writable(solution, save, write_toml, json_path(json_file), appended=log)
+    check_scored(settings.scoring, until=settings.until, test=settings.test, checkpoint=checkpoint)
     if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
         raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
     if len(seed_range(settings.seed, seeds)) > 1 and (settings.engine != "simulate" or checkpoint or log):
