@@ -18,6 +18,7 @@ from tiers import slow_but
 import lessbits
 from lessbits import Settings, Trace
 from lessbits.cli.app import app
+from lessbits.config import run
 
 COMMAND = Path(sys.executable).parent / "lessbits"
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
@@ -254,6 +255,14 @@ def test_not_reaching_the_goal_is_no_failure(command):
     assert result.json["converged"] is False
 
 
+@pytest.mark.parametrize("asked", [("--until", 1e-3), ("--checkpoint", "folder"), ("--test", 0.2)])
+def test_what_needs_scores_is_refused_before_anything_is_built(command, monkeypatch, asked):
+    monkeypatch.setattr("lessbits.config.run.build", None)
+    result = command("run", *SMALL, "--scoring", "off", *asked)
+    assert (result.status, result.out) == (2, "")
+    assert f"{asked[0][2:]} was given, but scoring is off" in result.err
+
+
 def test_ctrl_c_ends_with_one_line(command, monkeypatch):
     def interrupt(settings, transport):
         signal.raise_signal(signal.SIGINT)
@@ -263,6 +272,18 @@ def test_ctrl_c_ends_with_one_line(command, monkeypatch):
     assert result.status == 130
     assert result.out == ""
     assert result.err.strip() == "lessbits: interrupted"
+
+
+def test_an_interrupted_run_that_keeps_nothing_says_so(command, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "lessbits.config.run._iterate", lambda *words, original=run._iterate: (original(*words)[0], True)
+    )
+    hint = "nothing was saved: --save FILE keeps the trace, --checkpoint DIR lets the run go on"
+    result = command("run", *SMALL)
+    assert result.status == 130
+    assert hint in result.err
+    for kept in (["--quiet"], ["--save", tmp_path / "a.trace"], ["--checkpoint", tmp_path / "folder"]):
+        assert hint not in command("run", *SMALL, *kept).err
 
 
 READ = [(("run", "--help"),), (("theory",),), (("data", "list"),), (("theory", "--json", "-"),)]

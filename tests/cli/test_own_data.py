@@ -103,6 +103,32 @@ def test_a_test_file_is_read_and_scaled_like_the_data(files):
     assert Settings.read({"test": 0.25, "data": "mine.csv"}).test == "0.25"
 
 
+def test_held_out_samples_are_scaled_with_the_numbers_of_the_others(files):
+    files.iloc[:10].to_csv("test.csv", index=False)
+    settings = Settings(problem="logistic", data="mine.csv", target="outcome", site="hospital", theta=0.1, eta=0.1)
+    made = build(settings.updated(test="test.csv", scale=True))
+    values = files[["age", "dose"]].to_numpy()
+    rows, x = values[:10] / values.std(axis=0), np.array([0.3, -0.2])
+    signs = np.where(files.outcome[:10] == "well", 1, -1)
+    assert float(made.metrics["test_loss"](x)) == pytest.approx(np.mean(np.log1p(np.exp(-signs * (rows @ x)))))
+
+
+def test_a_run_that_misses_its_target_says_that_columns_differ(files, monkeypatch, capsys):
+    random = np.random.default_rng(1)
+    files["pressure"] = random.normal(120, 10, len(files))
+    files["dose"] *= 0.1
+    files.to_csv("mine.csv", index=False)
+    line = ("run", *MINE, "--stepsizes", "practical", "--until", "1e-9", "--iterations", 50)
+    found = run_command(monkeypatch, capsys, *line)
+    assert found.status == 0
+    note = re.search(r"note: columns differ in size by ([\d,]+) times: give --scale", found.err)
+    assert int(note[1].replace(",", "")) > 100
+    assert "--method tree" in found.err
+    assert "columns differ" not in run_command(monkeypatch, capsys, *line, "--quiet").err
+    scaled = run_command(monkeypatch, capsys, *line, "--scale")
+    assert "columns differ" not in scaled.err
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -119,6 +145,7 @@ def test_a_test_file_is_read_and_scaled_like_the_data(files):
         ("--data mine.libsvm --site hospital", "'mine.libsvm' has no named columns"),
         ("--data part-{node}.csv --target outcome --site hospital", "has one file per node already"),
         ("--data part-{node}.csv --target outcome --test 0.2", "test is 0.2, a share, but every node has a file"),
+        ("--data part-{node}.csv --target outcome --scale", "scale was given, but every node has a file of its own"),
         ("--target outcome", "target was given, but there are no data"),
         ("--data absent.csv --target outcome", "there is no file 'absent.csv' in this folder"),
     ],

@@ -73,6 +73,20 @@ def test_normalized_rows_have_length_one_at_any_scale(sparse_rows):
     np.testing.assert_array_equal(before, features)
 
 
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_scaled_columns_have_a_standard_deviation_of_one(sparse_rows):
+    features = np.array([[50, 0, 1, 3e200, 0.1], [70, 5, 1, 0, 0.1], [20, 0, 1, -3e200, 0.1]])
+    samples = make(np.arange(3), sparse.csr_matrix(features) if sparse_rows else features.copy())
+    rows = samples.scaled_columns().features
+    assert sparse.issparse(rows) == sparse_rows
+    rows = rows.toarray() if sparse_rows else rows
+    np.testing.assert_allclose(rows.std(axis=0), [1, 1, 0, 1, 0], atol=1e-12)
+    np.testing.assert_array_equal(rows[:, [2, 4]], features[:, [2, 4]])  # constant columns, such as an intercept, stay
+    np.testing.assert_array_equal((rows == 0), (features == 0))
+    taken = samples.take(np.array([0])).scaled_columns(samples.column_spreads()).features
+    np.testing.assert_array_equal(taken.toarray()[0] if sparse_rows else taken[0], rows[0])
+
+
 @pytest.mark.parametrize(
     ("features", "labels"),
     [(np.ones((2, 2)), [1]), (np.ones(2), [1, 2]), (np.ones((0, 2)), []), (np.ones((2, 0)), [1, 2])],

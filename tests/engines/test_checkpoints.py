@@ -33,7 +33,7 @@ from lessbits import (
 )
 from lessbits.engines.identity import run_identity
 from lessbits.engines.options import RunOptions
-from lessbits.engines.recording.checkpoint_files import read_checkpoint
+from lessbits.engines.recording.checkpoint_files import METHOD, PART, read_checkpoint
 
 NODES, DIM = 6, 7
 CLOCKS = ("seconds", "compute_seconds", "coding_seconds", "communication_seconds", "bytes_between_ranks")
@@ -291,6 +291,23 @@ def test_checkpoints_of_another_run_are_refused(folder):
         run_on(2, *setting(), 60, record_every=5, checkpoints=Checkpoints(folder, resume=True))
     with pytest.raises(InputError, match=r"with another seed \(was 0, now 1\), record_every \(was 10, now 5\): give"):
         simulate(*setting(), iterations=60, record_every=5, seed=1, checkpoints=Checkpoints(folder, resume=True))
+
+
+def test_the_step_size_that_differs_is_named(folder):
+    problem, network, method = setting()
+    said = rf"with another step size theta \(was {method.theta:g}, now 0.21\): give"
+    with pytest.raises(InputError, match=said):
+        simulate(
+            *(problem, network, method_of(theta=0.21)),
+            iterations=60,
+            record_every=10,
+            checkpoints=Checkpoints(folder, resume=True),
+        )
+    now = identity_of(problem)
+    before = now._replace(marks={name: mark for name, mark in now.marks.items() if not name.startswith(PART)})
+    assert now.differences(before) == []  # a checkpoint of an earlier version
+    other = before._replace(marks={**before.marks, METHOD: "0" * 16})
+    assert now.differences(other) == [METHOD]
 
 
 def identity_of(problem, ranks=1, wide=True):

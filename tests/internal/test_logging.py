@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from lessbits._internal import logging as library_logging
-from lessbits._internal.logging import StandardError, logger, say_if_slow, show_messages
+from lessbits._internal.logging import SlowStep, StandardError, logger, say_if_slow, show_messages, slow_logger
+from lessbits.engines.distributed import launch
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_program_without_logging_sees_warnings_alone():
 
 def test_work_that_takes_long_says_what_it_is(shown, capsys, monkeypatch):
     said = threading.Event()
-    monkeypatch.setattr(logger, "warning", lambda text: said.set() or print(text))
+    monkeypatch.setattr(slow_logger, "warning", lambda text: said.set() or print(text))
     with say_if_slow("quick work"):
         pass
     assert not said.is_set()
@@ -46,3 +47,20 @@ def test_work_that_takes_long_says_what_it_is(shown, capsys, monkeypatch):
     with say_if_slow("compiling the run"):
         assert said.wait(60)
     assert capsys.readouterr().out == "compiling the run …\n"
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_of_all_ranks_only_the_first_says_what_takes_long(rank, shown, capsys, monkeypatch):
+    """Each of them chooses the same step sizes, in the same trial runs."""
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setattr(launch, "RANK_NAMES", ("A_RANK",))
+    monkeypatch.setenv("A_RANK", rank)
+    monkeypatch.setattr(launch, "die_with_parent", lambda: None)
+    level = slow_logger.level
+    launch.become_rank()
+    step = SlowStep("solving")
+    step.due = 0.0
+    step.say("at 1")
+    slow_logger.setLevel(level)
+    assert capsys.readouterr().err == ("lessbits: solving (at 1)\n" if rank == "0" else "")

@@ -44,7 +44,7 @@ def with_names(trace: Trace, name: str) -> Trace:
     settings["step_sizes"] = {name: 0.5}
     edges = [[name, name + "2"], [name + "2", name + "3"], [0.5, 0.25]]
     columns = {**trace.columns, name: np.ones(len(trace))}
-    provenance = {**spoilt(trace.provenance), "edges": edges, "rate": 0.1}
+    provenance = {**spoilt(trace.provenance), "edges": edges, "names": [name] * 4, "rate": 0.1}
     return replace(trace, message=name, settings=settings, provenance=provenance, columns=columns)
 
 
@@ -109,6 +109,10 @@ def test_drawings_show_names_as_text(name: str) -> None:
     drawn = draw_network([[name, "b"], ["b", "c"], [0.5, 0.25]])
     assert drawn is not None
     assert set(re.findall(r"<(\w+)", drawn)) == {"svg", "g", "line", "title", "circle"}
+    labelled = draw_network([[0, 1], [1, 2], [0.5, 0.25]], [name, "b", "c"])
+    assert labelled is not None
+    assert set(re.findall(r"<(\w+)", labelled)) == {"svg", "g", "line", "title", "circle", "text"}
+    assert "\x1b" not in labelled
 
 
 def test_markdown_shows_names_as_text(hostile: list[Trace]) -> None:

@@ -2,24 +2,27 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import networkx
 import numpy as np
 import pytest
 from command_line import run_command
 
+import lessbits
 from lessbits.config.build import build
 from lessbits.config.settings import Settings
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError
-from lessbits.report.formats import load_runs, write_report
+from lessbits.report.formats import draw_report, load_runs, write_report
 from lessbits.report.names import name_runs, report_heading
 from lessbits.report.network_drawing import draw_network
 from lessbits.report.page import html_page
 from lessbits.report.runs import X_AXES, further_row, measured_rate
-from lessbits.report.seeds import group_runs
+from lessbits.report.seeds import distinct, group_runs
 
 
 def run(**settings: Any) -> Trace:
@@ -80,6 +83,60 @@ def test_networks_are_drawn_with_their_weights() -> None:
     assert widths[0] == 2 * widths[1] > widths[3]
     ends = range(1000)
     assert draw_network([list(ends), [end + 1 for end in ends], [1.0] * 1000]) is None
+
+
+def test_nodes_show_their_names() -> None:
+    roads = networkx.Graph([("Basel", "Bern"), ("Bern", "Genève & Nyon"), ("Bern", "Zürich")])
+    network = lessbits.make_network(roads)
+    problem = lessbits.Consensus.random(nodes=4, dim=3)
+    method = lessbits.primal_dual(problem, network, theta=0.4, eta=0.5)
+    trace = lessbits.simulate(problem, network, method, iterations=5)
+    assert trace.provenance["names"] == ["Basel", "Bern", "Genève & Nyon", "Zürich"]
+    assert report_heading([trace]) == "Average consensus, network of 4 nodes"
+    text = html_page([trace])
+    assert "<title>node Bern: 3 neighbours</title>" in text
+    assert "<title>Basel – Bern: weight" in text
+    assert re.findall("<text [^>]*>(.*?)</text>", text) == ["Basel", "Bern", "Genève &amp; Nyon", "Zürich"]
+    many = draw_network([[0] * 40, list(range(1, 41)), [1.0] * 40], [f"site {node}" for node in range(41)])
+    assert many is not None
+    assert "<title>node site 7: 1 neighbours</title>" in many
+    assert "<text" not in many
+
+
+def test_a_run_is_shown_once(traces: list[Trace]) -> None:
+    again = run(quantizer="exact")  # the same numbers, in another time
+    assert distinct([traces[0], traces[1], traces[0], again]) == traces[:2]
+    bare = Trace({"iteration": np.arange(3), "error": np.ones(3)}, np.zeros((1, 1)), False, False, "", 0.0)
+    assert len(distinct([bare, bare, replace(bare)])) == 2
+
+
+def test_numbers_of_the_main_table_do_not_wrap(traces: list[Trace]) -> None:
+    assert re.search(r'<td data-label="error"><span>[\d.]+e-\d+</span></td>', html_page(traces))
+    assert ".main td span { white-space: nowrap; }" in html_page(traces)
+
+
+def test_a_run_that_was_at_its_target_is_drawn_as_a_point(traces: list[Trace], tmp_path: Path) -> None:
+    start = replace(traces[0], columns={name: column[:1] for name, column in traces[0].columns.items()})
+    for axis in draw_report([start, traces[2]]).axes:
+        points = [line for line in axis.lines if line.get_linestyle() == "None"]
+        assert len(points) == 1
+        assert points[0].get_marker() != "None"
+        assert points[0].get_xdata()[0] > 0 or axis.get_xscale() == "linear"
+
+
+def test_ticks_have_a_space_before_their_unit(traces: list[Trace], tmp_path: Path, browser: Any) -> None:
+    start = replace(traces[0], columns={name: column[:1] for name, column in traces[0].columns.items()})
+    write_report([start, *traces[1:3]], tmp_path / "report.html")
+    tab = browser.new_page()
+    tab.goto((tmp_path / "report.html").as_uri())
+    for scale in ("log", "linear"):
+        tab.evaluate(f"shown.sideways = '{scale}'; draw()")
+        ticks = [words for words in tab.locator("#plot .xtick text").all_text_contents() if words]
+        assert ticks
+        assert all(re.fullmatch(r"[\d.,]+ [kM]?bit", words) for words in ticks), ticks
+        assert tab.locator("#plot .scatterlayer .trace").count() == 3
+        assert all(tab.locator("#plot .scatterlayer .trace").nth(run).locator(".point").count() for run in range(3))
+    tab.close()
 
 
 class Page(HTMLParser):
@@ -157,8 +214,8 @@ def test_the_command_reads_files_and_folders(
     words = (str(tmp_path), str(tmp_path / "0.trace"), "-o", str(tmp_path / "all.md"))
     found = run_command(monkeypatch, capsys, "report", *words)
     assert found.status == 0, found.err
-    assert found.out.strip() == f"5 runs: {tmp_path / 'all.md'}"
-    assert (tmp_path / "all.md").read_text(encoding="utf-8").count("\n| ") == 6
+    assert found.out.strip() == f"4 runs: {tmp_path / 'all.md'}"
+    assert (tmp_path / "all.md").read_text(encoding="utf-8").count("\n| ") == 5  # one is there twice
     (tmp_path / "strange.trace").write_text("open(3) = 7", encoding="utf-8")
     found = run_command(monkeypatch, capsys, "report", str(tmp_path), "-o", str(tmp_path / "all.md"))
     assert found.status == 0

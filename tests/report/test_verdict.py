@@ -95,12 +95,12 @@ def test_held_out_data_are_shown_where_there_are_some() -> None:
     plain, scored = made([1, 1e-4], 100, method="dgd"), made([1, 1e-3], 500)
     scored.columns.update(test_loss=np.array([0.7, 0.25]), test_accuracy=np.array([0.5, 0.975]))  # type: ignore[attr-defined]
     text = html_page([plain, scored])
-    assert '<td data-label="test accuracy" class="wide">97.5%</td>' in text
+    assert '<td data-label="test accuracy" class="wide"><span>97.5%</span></td>' in text
     assert "test loss" not in html_page([plain])
 
 
 def test_a_run_without_settings_is_reported_too() -> None:
     bare = made([1, 0.1], 500).with_settings({})
-    text = html_page([bare, bare])
+    text = html_page([bare, made([1, 0.1], 500).with_settings({})])
     assert "<h1>lessbits report</h1>" in text
     assert "run (2)" in text

@@ -10,6 +10,8 @@ from command_line import run_command
 import lessbits
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
+from lessbits.report.comparison_text import comparison_report
+from lessbits.studies.options import METHODS, QUANTIZERS
 
 PROBLEM = ("--network", "star", "--nodes", "8", "--dim", "10")
 
@@ -55,6 +57,24 @@ def test_the_table_names_the_fewest_bits_first(compare: Any) -> None:
     assert lines[0][-1] == "1"
     assert "report.html" in found.out
     assert "primal-dual with dit-4" in found.err  # what it is doing
+
+
+@pytest.mark.parametrize("goal", ["error", "suboptimality"])
+def test_the_table_with_held_out_samples_fits_80_columns(
+    goal: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    row = {"method": max(METHODS, key=len), "quantizer": max(QUANTIZERS, key=len), "choosing_bits_per_link": 0}
+    row |= {"iterations": 10_000, goal: 1e-3, "wire_bits_per_link": 9.99e8, "ended": "missed"}
+    row |= {"test_loss": 0.0123456, "test_accuracy": 0.98765}
+    found = {"settings": {"problem": "logistic", "network": "ring"}, "runs": [row], "goal": goal, "until": 1e-3}
+    comparison_report({**found, "verdict": "", "refused": {}}, 64, None)
+    lines = capsys.readouterr().out.splitlines()
+    shown = next(line.split() for line in lines if line.startswith("1  "))
+    value = ["10,000", "1.0e-03", "999", "Mbit", "missed", "0.0123", "98.8%"]
+    assert shown == ["1", row["method"], row["quantizer"], *value]
+    headings = " ".join(lines[2:4]).split()
+    assert {"method", "quantizer", "iter.", "link", "times", "loss", "acc."} <= set(headings)
 
 
 def test_tuned_step_sizes_need_no_more_iterations(compare: Any) -> None:

@@ -6,7 +6,7 @@ import json
 import pytest
 from command_line import run_command
 
-from lessbits.tuning import fewest_bits
+from lessbits.tuning import fewest_bits, ranking_table
 from lessbits.tuning.records import Records
 
 SMALL = ("--network", "star", "--nodes", 6, "--dim", 5, "--eta", 1, "--quantizer", "dit-3", "--iterations", 2000)
@@ -34,7 +34,8 @@ def test_a_ranked_table_is_printed(command):
     assert [number for number, _, _ in ranked] == [1, 2, 3, 4]
     assert ranked[0] == (1, 1.6, "reached")
     assert "3 more were no better: 1 stopped because others had won, 2 diverged." in result.out
-    assert "Take --theta 1.6, or run out/tune/best.toml." in result.out
+    assert "Take --theta 1.6 --eta 1.0 --alpha 0.7619" in result.out
+    assert ", or run out/tune/best.toml." in result.out
     assert command("tune", *SEARCH, "--quiet") == (0, result.out, "")
 
 
@@ -179,6 +180,24 @@ def test_step_sizes_that_are_given_are_held_fixed(command):
     assert "no step size of primal-dual is left to search" in all_given.err
     proven = ("--stepsizes", "theory", "--search", "theta=1,1.6", "--no-grow", "--json", "-")
     assert command("tune", *SMALL, "--until", 1e-6, *proven).json["fixed"]["eta"]["from"] == "given"
+
+
+def test_the_flags_to_take_give_the_run_that_won(command):
+    """Once they left out α, which was held fixed, and the run took theory's."""
+    frozen = (*LEAD, "--search", "eta", "--search", "gamma", "--per-decade", 3)
+    result = command("tune", *frozen)
+    take = next(line for line in result.out.splitlines() if line.startswith("Take "))
+    flags = take.removeprefix("Take ").partition(",")[0].split()
+    assert flags[::2] == ["--eta", "--gamma", "--alpha"]
+    again = command("run", *LEAD, *flags, "--json", "-").json
+    assert again["iterations"] == command("tune", *frozen, "--json", "-").json["best"]["iterations"]
+
+
+def test_candidates_without_a_row_are_all_counted(monkeypatch):
+    monkeypatch.setattr(ranking_table, "MAX_RANKED", 1)
+    rows = [{"ended": ended} for ended in ("reached", "reached", "ended", "beaten", "beaten", "diverged")]
+    words = "5 more were no better: 1 reached the target later, 1 ended without reaching it, "
+    assert ranking_table.count_others(rows) == words + "2 stopped because others had won, 1 diverged."
 
 
 # Interrupts.

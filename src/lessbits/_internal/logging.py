@@ -15,6 +15,7 @@ from functools import lru_cache
 from lessbits.errors import printable
 
 logger = logging.getLogger("lessbits")
+slow_logger = logger.getChild("slow")  # what takes long
 
 SLOW = 3.0  # seconds after which work that shows nothing else says what it does
 AGAIN = 30.0  # seconds until it says so again
@@ -43,10 +44,15 @@ def show_messages() -> None:
         logger.addHandler(StandardError())
 
 
+def leave_slow_steps_to_others() -> None:
+    """Say nothing about steps that take long: another process of this job does the same, and says so."""
+    slow_logger.setLevel(logging.ERROR)
+
+
 @contextmanager
 def say_if_slow(what: str) -> Iterator[None]:
     """Say what is being done if it takes more than three seconds, from a thread: for work that cannot say so itself."""
-    timer = threading.Timer(SLOW, logger.warning, (f"{what} …",))
+    timer = threading.Timer(SLOW, slow_logger.warning, (f"{what} …",))
     timer.daemon = True
     timer.start()
     try:
@@ -65,4 +71,4 @@ class SlowStep:
         """Log how far the work is, if a line is due."""
         if time.monotonic() >= self.due:
             self.due = time.monotonic() + AGAIN
-            logger.warning(f"{self.what} ({state})")
+            slow_logger.warning(f"{self.what} ({state})")

@@ -14,26 +14,34 @@ def counted(number: int | float, thing: str) -> str:
 def human(bits: float, spread: float | None = None) -> str:
     """Return a number of bits with a unit, and with its spread if there is one.
 
-    >>> human(5212000), human(5212000, 40000)
-    ('5.21 Mbit', '5.21 ± 0.04 Mbit')
+    >>> human(5212000), human(5212000, 40000), human(976, 104), human(999.9)
+    ('5.21 Mbit', '5.21 ± 0.04 Mbit', '976 ± 100 bit', '1 kbit')
     """
-    unit, factor = next(
-        (
-            (unit, 1000**power)
-            for power, unit in enumerate(("bit", "kbit", "Mbit", "Gbit"))
-            if bits < 1000 ** (power + 1)
-        ),
-        ("Tbit", 1000**4),
-    )
-    return f"{mean_and_spread(bits / factor, None if spread is None else spread / factor, '{:.3g}')} {unit}"
+    units = ("bit", "kbit", "Mbit", "Gbit", "Tbit")
+    # 999.9 bit is 1 kbit, since three digits are shown.
+    power = next((power for power in range(len(units)) if bits < 999.5 * 1000**power), len(units) - 1)
+    factor = 1000**power
+    shown = significant(bits / factor, 3)
+    shown += "" if spread is None else f" ± {significant(spread / factor, 2)}"
+    return f"{shown} {units[power]}"
 
 
 def mean_and_spread(mean: float, spread: float | None, shape: str) -> str:
-    """Return a mean with its spread, both in the same shape; the mean alone if there is no spread.
+    """Return a mean with its spread; the mean alone if there is no spread.
 
     >>> mean_and_spread(1234.5, None, "{:,.0f}"), mean_and_spread(12.3, 0.456, "{:.2g}")
-    ('1,234', '12 ± 0.5')
+    ('1,234', '12 ± 0.46')
     """
     if spread is None:
         return shape.format(mean)
-    return f"{shape.format(mean)} ± {spread:,.0f}" if shape.endswith("0f}") else f"{shape.format(mean)} ± {spread:.1g}"
+    whole = shape.endswith("0f}")
+    return f"{shape.format(mean)} ± {f'{spread:,.0f}' if whole else significant(spread, 2)}"
+
+
+def significant(number: float, digits: int) -> str:
+    """Return a number rounded to this many significant digits. Large ones are never in scientific notation.
+
+    >>> significant(104, 2), significant(27.4, 2), significant(0.0456, 2), significant(3.14e-9, 2)
+    ('100', '27', '0.046', '3.1e-09')
+    """
+    return f"{float(f'{number:.{digits - 1}e}'):.15g}"

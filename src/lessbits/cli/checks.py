@@ -17,6 +17,13 @@ def check_writable(*files: Path | None, appended: Path | None = None) -> None:
             raise InputError(f"{file} is named for two outputs: give each its own file")
 
 
+def check_scored(scoring: str, **asked: object) -> None:
+    """Refuse what needs scores, or gathers the nodes' numbers, if scoring is off; the engine would, but much later."""
+    given = [name for name, value in asked.items() if value is not None]
+    if scoring == "off" and given:
+        raise InputError(f"{given[0]} was given, but scoring is off, and nothing is gathered: leave one of them out")
+
+
 def check_folder(folder: Path | None) -> None:
     """Refuse a file where an output folder is needed, and a folder that cannot be made or written."""
     if folder is None:

@@ -9,8 +9,9 @@ from lessbits.methods.registry import BUILT_IN
 EPILOG = "\n\n".join(
     (
         "Start with lessbits demo, then see lessbits compare --help and lessbits run --help.",
-        "Exit status: 0 for success; 1 if a run diverged, or no run of compare or tune reached the target; 2 for a "
-        "mistake in the command, explained in one line; 130 if interrupted; 141 if the reader of the output closed it.",
+        "Exit status: 0 for success; 1 if a run diverged, no run of compare or tune reached the target, or a process "
+        "of --engine mpi died; 2 for a mistake in the command, explained in one line; 130 if interrupted; 141 if the "
+        "reader of the output closed it.",
         "Files: results go where --out, --save, --json and similar flags say, or to the defaults that the help of a "
         "command names, in the current folder. Downloaded data and compiled programs go to the cache folder "
         "~/.cache/lessbits ($XDG_CACHE_HOME/lessbits), which may be removed at any time. (For pictures, Matplotlib "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lessbits._internal.files import keep_elsewhere, write_whole
-from lessbits.cli.checks import check_writable
+from lessbits.cli.checks import check_scored, check_writable
 from lessbits.cli.exit_status import MISTAKE
 from lessbits.cli.flags import Json, Quiet, Seeds, output_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
@@ -75,6 +75,7 @@ def run(
     diverges exits with status 1. A run that is interrupted writes its results first, and exits with status 130.
     """
     check_writable(solution, save, write_toml, json_path(json_file), appended=log)
+    check_scored(settings.scoring, until=settings.until, test=settings.test, checkpoint=checkpoint)
     if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
         raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
     if len(seed_range(settings.seed, seeds)) > 1 and (settings.engine != "simulate" or checkpoint or log):
@@ -113,12 +114,12 @@ def run(
             seeds_report(summary["seeds"])
 
     write_result(summary, json_file, print_text, outputs)
-    if finished.interrupted and checkpoint and any(checkpoint.glob("checkpoint-*")) and json_file != "-":
-        print_line(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
+    if finished.interrupted and json_file != "-":
+        _say_what_is_kept(checkpoint, quiet or bool(save or json_file or solution))
     if outputs.failures:
         kept = "" if saved else _keep(finished, (save or Path("run.trace")).name)
         print_message("; ".join(outputs.failures) + kept)
-    _exit_unless_completed(finished)
+    _exit_unless_completed(finished, quiet)
     if outputs.failures:
         raise typer.Exit(MISTAKE)
 
@@ -167,7 +168,17 @@ def _keep(finished: "FinishedRun", name: str) -> str:
     return f": the trace is kept as {', '.join(map(str, finished.traces(folder / name)))}"
 
 
-def _exit_unless_completed(finished: "FinishedRun") -> None:
+def _say_what_is_kept(checkpoint: Path | None, silent: bool) -> None:
+    """Say how an interrupted run goes on, or that nothing is left of it, unless `silent`."""
+    if checkpoint and any(checkpoint.glob("checkpoint-*")):
+        print_line(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
+    elif not (checkpoint or silent):
+        print_message("nothing was saved: --save FILE keeps the trace, --checkpoint DIR lets the run go on")
+
+
+def _exit_unless_completed(finished: "FinishedRun", quiet: bool) -> None:
+    if finished.hint and not quiet:
+        print_message(f"note: {finished.hint}")
     if finished.trace.diverged:
         print_message(finished.trace.message)
         raise typer.Exit(1)

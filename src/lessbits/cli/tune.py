@@ -88,7 +88,7 @@ def tune(
     configure_jax(settings.precision)
     from lessbits.config.tune import FAILURES, SearchInterrupted, TuneRequest, tune_settings
     from lessbits.report.advice_text import fewest_report
-    from lessbits.report.text import tuning_report
+    from lessbits.report.tuning_text import tuning_report
 
     request = TuneRequest(
         search=search or [],

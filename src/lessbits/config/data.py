@@ -32,7 +32,7 @@ class LoadedData(NamedTuple):
 def check_data_settings(settings: Settings) -> None:
     """Raise an `InputError` for settings of data that do not go together."""
     if settings.data is None:
-        of_data = ("target", "site", "drop", "test", "features", "normalize", "split")
+        of_data = ("target", "site", "drop", "test", "features", "normalize", "scale", "split")
         settings.refuse(of_data, "there are no data")
         return
     settings.refuse(("condition", "samples"), "it is for random problems, and data were given")
@@ -68,12 +68,18 @@ def load_data(settings: Settings) -> LoadedData | None:
     samples = load_samples(
         settings.data, settings.features, target=settings.target, site=settings.site, drop=_dropped(settings)
     )
-    if settings.normalize:
-        samples = samples.normalized_rows()
     share = _share(settings)
-    if share is None:
-        return LoadedData(samples, _load_test(settings, samples))
-    return LoadedData(*hold_out(samples, share, settings.problem_seed or 0))
+    training, test = samples, None
+    if share is not None:
+        training, test = hold_out(samples, share, settings.problem_seed or 0)
+    elif settings.test is not None:
+        test = _load_test(settings, samples)
+    if settings.scale:
+        sizes = training.column_spreads()  # those of samples to train on, for the others too
+        training, test = training.scaled_columns(sizes), None if test is None else test.scaled_columns(sizes)
+    if settings.normalize:
+        training, test = training.normalized_rows(), None if test is None else test.normalized_rows()
+    return LoadedData(training, test)
 
 
 def sites_of(settings: Settings) -> tuple[str, ...]:
@@ -117,6 +123,7 @@ def _problem_of_shards(
         raise InputError(
             f"test is {settings.test}, a share, but every node has a file of its own: give test a file of samples"
         )
+    settings.refuse(("scale",), "every node has a file of its own, and none knows all rows")
     nodes, drop = range(settings.nodes or DEFAULT_NODES) if held is None else held.tolist(), _dropped(settings)
     shards = load_shards(settings.data, nodes, settings.features, team, settings.normalize, settings.target, drop)
     features, given = [part.features for part in shards.samples], settings.regularization
@@ -133,8 +140,10 @@ def _problem_of_shards(
     remember_origin(problem, Origin(labels, first.classes, first.columns))
     regularization = float(problem.regularization[0]) if given is None else given
     settings = settings.updated(features=first.dim, split=NAMED_SITES, regularization=regularization)
+    if settings.test is None:
+        return problem, settings, {}
     test = _load_test(settings, first)
-    return problem, settings, {} if test is None else held_out_metrics(problem, test)
+    return problem, settings, held_out_metrics(problem, test.normalized_rows() if settings.normalize else test)
 
 
 def _share(settings: Settings) -> float | None:
@@ -150,17 +159,14 @@ def _dropped(settings: Settings) -> list[str]:
     return [] if settings.drop is None else [name.strip() for name in settings.drop.split(",")]
 
 
-def _load_test(settings: Settings, training: Samples) -> Samples | None:
-    """Load the file of held-out samples, scaled like the others. It may have more columns, such as the sites."""
-    if settings.test is None:
-        return None
+def _load_test(settings: Settings, training: Samples) -> Samples:
+    """Load the file of held-out samples. It may have more columns, such as the sites."""
+    assert settings.test is not None
     form, path = table_format(settings.test), Path(settings.test).expanduser()
     if training.columns is not None and settings.target is not None and form in ("csv", "parquet") and path.is_file():
         frame, used = read_frame(path), {*training.columns, settings.target}
         frame = frame[[name for name in frame.columns if str(name) in used]]
-        samples = Samples.from_frame(frame, settings.target, name=path.name)
-    else:
-        samples = load_samples(
-            settings.test, training.dim, download=False, target=settings.target if form is not None else None
-        )
-    return samples.normalized_rows() if settings.normalize else samples
+        return Samples.from_frame(frame, settings.target, name=path.name)
+    return load_samples(
+        settings.test, training.dim, download=False, target=settings.target if form is not None else None
+    )

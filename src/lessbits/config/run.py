@@ -11,6 +11,7 @@ import numpy as np
 
 from lessbits._internal.files import write_whole
 from lessbits.config.build import Experiment, build, build_network
+from lessbits.config.hints import hint_for
 from lessbits.config.settings import Settings
 from lessbits.engines.distributed.launch import check_ranks
 from lessbits.engines.distributed.transport import SingleProcess
@@ -70,6 +71,7 @@ class FinishedRun:
     prepared: float  # seconds spent on the problem, its solution and the step sizes
     ranks: int
     others: tuple[Trace, ...] = ()  # of further seeds
+    hint: str | None = None  # what may help, if the target was missed
 
     def traces(self, file: Path) -> dict[Path, Trace]:
         """Return the trace and its file; of several seeds, each has a file of its own: NAME-seed-0.trace and so on."""
@@ -124,7 +126,8 @@ def _run(settings: Settings, request: RunRequest, transport: "Transport | None" 
             break
         others.append(trace_again)
     description = experiment.network.describe()
-    return FinishedRun(trace, experiment.settings, description, interrupted, prepared, team.size, tuple(others))
+    hint = hint_for(experiment, trace) if team.rank == 0 and not interrupted else None
+    return FinishedRun(trace, experiment.settings, description, interrupted, prepared, team.size, tuple(others), hint)
 
 
 def _resumed_interval(checkpoints: Checkpoints | None, team: "Transport") -> int | None:

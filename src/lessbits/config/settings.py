@@ -63,6 +63,9 @@ class Settings(BaseModel):
     )
     features: int | None = _setting(None, "Data", "number of features", "as many as the file uses", ge=1)
     normalize: bool = _setting(False, "Data", "scale every sample to length 1", "no")
+    scale: bool = _setting(
+        False, "Data", "divide every column by its standard deviation over all samples, before --normalize", "no"
+    )
     regularization: float | None = _setting(
         None, "Data", "λ of the regularizer (λ/2)‖x‖²", "1 / number of samples", ge=0
     )

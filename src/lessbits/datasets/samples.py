@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lessbits.datasets.arrays import as_labels, as_rows, check_finite, is_frame
+from lessbits.datasets.columns import column_sizes, divide_columns
 from lessbits.datasets.sites import read_sites, rows_of_sites, site_names
 from lessbits.errors import InputError
 
@@ -194,6 +195,21 @@ class Samples:
             rows = _divide_rows(self.features, largest)
             norms = np.linalg.norm(rows, axis=1)
         return replace(self, features=_divide_rows(rows, norms))
+
+    def scaled_columns(self, sizes: np.ndarray | None = None) -> "Samples":
+        """Return the samples with every column divided by its standard deviation. Nothing is subtracted.
+
+        So sparse features stay sparse, and a column that is the same in all rows, such as ones for an intercept, stays
+        as it is.
+
+        Args:
+            sizes: Numbers to divide by instead, such as `training.column_spreads()` for samples to test on.
+        """
+        return replace(self, features=divide_columns(self.features, self.column_spreads() if sizes is None else sizes))
+
+    def column_spreads(self) -> np.ndarray:
+        """Return the standard deviation of every column over all samples."""
+        return column_sizes(self.features, centred=True)
 
     def name_labels(self, values: np.ndarray) -> str:
         """Return the first few of these labels, by name if they have names, for a message."""

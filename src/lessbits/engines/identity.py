@@ -11,7 +11,7 @@ import numpy as np
 from lessbits._internal.hashing import code_of, fingerprint
 from lessbits.codecs.base import Codec
 from lessbits.engines.options import RunOptions
-from lessbits.engines.recording.checkpoint_files import Identity
+from lessbits.engines.recording.checkpoint_files import METHOD, PART, Identity
 from lessbits.engines.scoring import METRICS
 from lessbits.methods.base import Method
 from lessbits.networks import Network
@@ -56,7 +56,10 @@ def run_identity(
         **({} if metrics == METRICS else {"metrics": ", ".join(metrics)}),
         "problem": fingerprint(kind, nodes),
         "network": fingerprint(links),
-        "method, step size or quantizer": fingerprint(method),
+        METHOD: fingerprint(method),
+        f"{PART}method": type(method).name,
+        f"{PART}quantizer": ", ".join(compressor.name for compressor in method.compressors),
+        **{f"{PART}step size {name}": f"{float(getattr(method, name)):.9g}" for name in method.step_size_names},
         "code": " ".join(codes),
         "seed": str(options.seed),
         "record_every": str(options.interval),

@@ -5,6 +5,14 @@ from typing import Any
 from lessbits._internal.terminal import Terminal, number_table
 from lessbits._internal.wording import counted, human, mean_and_spread
 
+SHORT = {
+    "iterations": "iter.",
+    "suboptimality": "subopt.",
+    "bits per link": "bits\nper link",
+    "test_loss": "test\nloss",
+    "test_accuracy": "test\nacc.",
+}  # headings
+
 
 def comparison_report(
     found: dict[str, Any], precision: int, report: str | None = None, console: Terminal | None = None
@@ -17,8 +25,10 @@ def comparison_report(
     title = f"{counted(seeds * len(rows), 'run')}, the fewest bits first"
     title += f"; mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     held_out = [name for name in ("test_loss", "test_accuracy") if name in rows[0]]
-    further = [name.replace("_", " ") for name in held_out]
-    table = number_table(title, "", "method", "quantizer", "iterations", goal, "bits per link", "times", *further)
+    headings = ["iterations", goal, "bits per link", "times", *held_out]
+    if held_out:  # short ones: the table must fit a terminal of 80 columns
+        headings = [SHORT.get(heading, heading) for heading in headings]
+    table = number_table(title, "", "method", "quantizer", *headings)
     for column in (1, 2):
         table.columns[column].justify = "left"
         table.columns[column].no_wrap = True  # names stay whole; if something must wrap, it is a heading
@@ -34,7 +44,7 @@ def comparison_report(
             f"{row[goal]:.1e}",
             human(row["wire_bits_per_link"], spread.get("wire_bits_per_link")),
             times if row["ended"] == "reached" else _ended(row, seeds),
-            *(f"{row[name]:.4g}" for name in held_out),
+            *(f"{row[name]:.3g}" if name == "test_loss" else f"{row[name]:.1%}" for name in held_out),
         )
     console.print(table)
     console.print(found["verdict"])

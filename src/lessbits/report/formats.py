@@ -15,7 +15,7 @@ from lessbits.report.names import report_facts, report_heading
 from lessbits.report.page import html_page
 from lessbits.report.plots import LINES, MARKERS, in_style, new_figure, save_figure
 from lessbits.report.runs import axis_end, end_note, further_row, is_spread, main_row
-from lessbits.report.seeds import RunGroup, band, group_runs
+from lessbits.report.seeds import RunGroup, band, distinct, group_runs
 from lessbits.report.verdict import goal_of, ranked, target_of, verdict
 
 FORMATS = ("html", "png", "svg", "pdf", "md")
@@ -42,7 +42,7 @@ def load_runs(places: Sequence[Path], passed_over: Callable[[str], None] | None 
                     passed_over(f"passed over: {error}")
         if len(found) == before:
             raise InputError(f"the folder {place} has no traces: lessbits run --save NAME.trace writes them")
-    return found
+    return distinct(found)
 
 
 def write_report(
@@ -76,6 +76,7 @@ def write_report(
 
 def markdown_report(traces: Sequence[Trace]) -> str:
     """Return heading, verdict and a table of the runs in Markdown, with the command of each."""
+    traces = distinct(traces)
     groups = ranked(group_runs(traces))
     bits = [group.mean("wire_bits_per_link") for group in groups if group.converged]
     rows = [{**main_row(group, min(bits, default=None), goal_of(groups)), **further_row(group)} for group in groups]
@@ -113,12 +114,14 @@ def as_code(text: object) -> str:
 @in_style
 def draw_report(traces: Sequence[Trace]) -> Any:
     """Plot the error, or what the target is about, against iterations and bits; several seeds as a band."""
+    traces = distinct(traces)
     groups = ranked(group_runs(traces))
     goal = goal_of(groups)
     figure, axes = new_figure(1, len(PANELS), width=5.5, height=4.4)
     for axis, column in zip(axes[0], PANELS, strict=True):
         for number, group in enumerate(groups):
             _draw_group(axis, group, number, column, goal)
+        _draw_starts(axis, groups, column, goal)
         axis.set_yscale("log")
         if is_spread(groups, column):
             axis.set_xscale("log")
@@ -141,6 +144,17 @@ def draw_report(traces: Sequence[Trace]) -> Any:
 def _drawn(text: str) -> str:
     """Return a text that matplotlib draws as it is: a $ would begin a formula, and a _ hide a name from the legend."""
     return re.sub("^_", " _", printable(text).replace("$", r"\$"))
+
+
+def _draw_starts(axis: Any, groups: Sequence[RunGroup], across: str, upwards: str) -> None:
+    """Draw a point for each run that was at its target from the start; a logarithmic axis has it at its edge."""
+    places = [place for group in groups for trace in group.traces for place in trace[across] if place > 0]
+    left = min(places, default=0.0) if is_spread(groups, across) else 0.0
+    for number, group in enumerate(groups):
+        trace = group.first
+        if len(trace) == 1 and upwards in trace.columns:
+            look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+            axis.plot([left], trace[upwards], linestyle="none", **look)
 
 
 def _draw_group(axis: Any, group: RunGroup, number: int, across: str, upwards: str) -> None:

@@ -22,8 +22,8 @@ METHOD_PARTS = {
 NEVER_NAMED = {"method", "quantizer", "iterations", "record_every", *METHOD_PARTS, *LETTERS}
 # Settings that say what is solved, and where. If they differ, a name has problem and network in words instead.
 TASK_PARTS = {
-    *("problem", "data", "test", "target", "site", "drop", "normalize", "regularization", "split", "dim", "samples"),
-    *("condition", "features", "network", "nodes", "weights"),
+    *("problem", "data", "test", "target", "site", "drop", "normalize", "scale", "regularization"),
+    *("split", "dim", "samples", "condition", "features", "network", "nodes", "weights"),
 }
 
 
@@ -94,7 +94,17 @@ def _problem(trace: Trace) -> str:
 
 def _network(trace: Trace) -> str:
     network = trace.settings.get("network")
-    return f"{network} of {trace.settings.get('nodes', len(trace.x))}" if network else ""
+    return f"{network_name(trace.settings)} of {trace.settings.get('nodes', len(trace.x))}" if network else ""
+
+
+def network_name(settings: Mapping[str, Any]) -> str:
+    """Return what a network is called: a graph of networkx has no name of its own.
+
+    >>> network_name({"network": "ring"}), network_name({"network": "networkx"})
+    ('ring', 'network')
+    """
+    name = str(settings.get("network") or "network")
+    return "network" if name == "networkx" else name
 
 
 def common(traces: Sequence[Trace], name: str) -> Any:
@@ -122,7 +132,7 @@ def report_heading(traces: Sequence[Trace]) -> str:
         parts.append(problem_in_words(first.settings))
     network = common(traces, "network")
     if network is not None and len({trace.x.shape[0] for trace in traces}) == 1:
-        parts.append(f"{network} of {first.x.shape[0]} nodes")
+        parts.append(f"{network_name(first.settings)} of {first.x.shape[0]} nodes")
     return ", ".join(parts) or "lessbits report"
 
 

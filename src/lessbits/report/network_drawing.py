@@ -1,8 +1,11 @@
 """Draws networks as SVG: nodes are dots, and edges are lines whose width shows the weight."""
 
 import math
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
+
+from lessbits.errors import printable
 
 if TYPE_CHECKING:
     import networkx
@@ -10,11 +13,17 @@ if TYPE_CHECKING:
 SIDE = 400  # of the picture, in SVG units
 MARGIN = 14
 MAX_NODES = 500  # larger drawings are unreadable, and their layout takes long
+MAX_LABELS = 30  # nodes whose names are written next to them
+LONGEST_LABEL = 24  # characters
+FONT = 12
 WIDEST, THINNEST = 4.0, 0.6  # lines
 
 
-def draw_network(edges: list[list[Any]]) -> str | None:
-    """Return an SVG of the edges [first nodes, second nodes, weights]; None if there are too many nodes."""
+def draw_network(edges: list[list[Any]], names: Sequence[str] = ()) -> str | None:
+    """Return an SVG of the edges [first nodes, second nodes, weights]; None if there are too many nodes.
+
+    Nodes that have names show them when the mouse is over them, and in a small network always.
+    """
     import networkx
 
     first, second, weights = edges
@@ -23,19 +32,32 @@ def draw_network(edges: list[list[Any]]) -> str | None:
     if not 0 < graph.number_of_nodes() <= MAX_NODES:
         return None
     positions = _fit(_layout(graph))
+
+    def name(node: Any) -> str:
+        return printable(names[node]) if isinstance(node, int) and node < len(names) else str(node)
+
     scale = max(weights)
     lines = [
-        _line(positions[i], positions[j], max(THINNEST, WIDEST * weight / scale), f"{i} – {j}: weight {weight:.4g}")
+        _line(
+            positions[i],
+            positions[j],
+            max(THINNEST, WIDEST * weight / scale),
+            f"{name(i)} – {name(j)}: weight {weight:.4g}",
+        )
         for i, j, weight in zip(first, second, weights, strict=True)
     ]
     radius = max(1.5, min(7.0, 60 / math.sqrt(len(positions))))
     dots = [
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">'
-        f"<title>node {escape(str(node))}: {graph.degree(node)} neighbours</title></circle>"
+        f"<title>node {escape(name(node))}: {graph.degree(node)} neighbours</title></circle>"
         for node, (x, y) in sorted(positions.items())
     ]
-    inside = "\n".join(['<g class="edges">', *lines, '</g><g class="nodes">', *dots, "</g>"])
-    return f'<svg viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="the network">\n{inside}\n</svg>'
+    inside = ['<g class="edges">', *lines, '</g><g class="nodes">', *dots, "</g>"]
+    if names and len(positions) <= MAX_LABELS:
+        labels = [_label(place, radius, name(node)) for node, place in sorted(positions.items())]
+        inside += ['<g class="labels">', *labels, "</g>"]
+    content = "\n".join(inside)
+    return f'<svg viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="the network">\n{content}\n</svg>'
 
 
 def _line(start: tuple[float, float], end: tuple[float, float], width: float, title: str) -> str:
@@ -43,6 +65,15 @@ def _line(start: tuple[float, float], end: tuple[float, float], width: float, ti
         f'<line x1="{start[0]:.1f}" y1="{start[1]:.1f}" x2="{end[0]:.1f}" y2="{end[1]:.1f}" '
         f'stroke-width="{width:.2f}"><title>{escape(title)}</title></line>'
     )
+
+
+def _label(place: tuple[float, float], radius: float, name: str) -> str:
+    """Return the name of a node below its dot, or above if there is no room; at the sides it runs inwards."""
+    x, y = place
+    anchor = "start" if x < SIDE / 3 else "end" if x > SIDE * 2 / 3 else "middle"
+    height = y + radius + FONT if y < SIDE - 2 * MARGIN else y - radius - FONT / 3
+    shown = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
+    return f'<text x="{x:.1f}" y="{height:.1f}" text-anchor="{anchor}" font-size="{FONT}">{escape(shown)}</text>'
 
 
 def _layout(graph: "networkx.Graph") -> dict[int, Any]:

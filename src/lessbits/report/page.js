@@ -3,6 +3,7 @@ const page = JSON.parse(document.getElementById("page").textContent);
 const shown = { across: page.opens, upwards: page.shows, sideways: null, scale: "log", depth: "target" };
 const dashes = ["solid", "dash", "dot", "dashdot"];
 const markers = ["circle", "square", "diamond", "triangle-up", "x", "star", "cross"];
+const prefixes = ["n", "µ", "m", "", "k", "M", "G", "T"]; // of units
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 function style(name) {
@@ -26,21 +27,53 @@ function plain(text) { // Plotly takes names for its own kind of HTML, with link
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
+function places(column) { // of all runs on the horizontal axis
+  return page.runs.flatMap((run) => (run.columns ? run.columns[column] : ((run.bands[column] || {})[page.goal] || {}).x) || []);
+}
+
+function leftmost(column) { // the smallest place that a logarithmic axis has
+  return places(column).filter((value) => value > 0).reduce((least, value) => Math.min(least, value), Infinity);
+}
+
+function scaled() { // the factor and the unit in which a linear axis counts: 10 kbit
+  const across = page.across[shown.across];
+  if (!across.unit || sideways() === "log") return { factor: across.factor, unit: across.unit };
+  const largest = across.factor * places(across.column).reduce((most, value) => Math.max(most, value), 0);
+  const power = largest > 0 ? Math.max(-3, Math.min(4, Math.floor(Math.log10(largest) / 3 + 1e-9))) : 0;
+  return { factor: across.factor / 1000 ** power, unit: prefixes[power + 3] + across.unit };
+}
+
+function decades(lines) { // ticks of a logarithmic axis that has a unit: 1 kbit, 10 kbit, 100 kbit
+  const powers = lines.flatMap((line) => line.x || []).filter((value) => value > 0).map(Math.log10);
+  if (!powers.length) return {};
+  const low = Math.floor(powers.reduce((least, value) => Math.min(least, value), Infinity));
+  const high = Math.ceil(powers.reduce((most, value) => Math.max(most, value), -Infinity));
+  const tickvals = Array.from({ length: high - low + 1 }, (_, step) => 10 ** (low + step));
+  const ticktext = tickvals.map((_, step) => {
+    const power = Math.max(-3, Math.min(4, Math.floor((low + step) / 3)));
+    return 10 ** (low + step - 3 * power) + " " + prefixes[power + 3] + page.across[shown.across].unit;
+  });
+  return { tickmode: "array", tickvals, ticktext };
+}
+
 function curves(run, number) { // one line, or the lines and the area of a band
   const across = page.across[shown.across], upwards = page.upwards[shown.upwards];
+  const { factor, unit } = scaled();
   const line = {
     name: plain(run.name), legendgroup: String(number), line: look(number),
-    hovertemplate: "%{y:.3~g} at %{x:.4~s}" + across.unit + "<extra>%{fullData.name}</extra>",
+    hovertemplate: "%{y:.3~g} at " + (sideways() === "log" && unit ? "%{x:.4~s}" : "%{x:.4~g} ") + unit + "<extra>%{fullData.name}</extra>",
   };
   if (run.columns) {
-    const x = (run.columns[across.column] || []).map((value) => value * across.factor);
+    let x = (run.columns[across.column] || []).map((value) => value * factor);
+    // A run that was at its target from the start sent nothing: a logarithmic axis has no place for it but its edge.
+    if (sideways() === "log" && x.length && !x.some((value) => value > 0)) x = x.map(() => leftmost(across.column) * factor);
     const marker = { symbol: markers[number % markers.length], size: 8, maxdisplayed: 8 };
     const shape = x.length < 15 ? "hv" : "linear"; // between few records a straight line would claim too much
     return [{ ...line, line: { ...line.line, shape }, x, y: run.columns[upwards.column], mode: "lines+markers", marker }];
   }
   const band = run.bands[across.column][upwards.column];
   if (!band) return [];
-  const x = band.x.map((value) => value * across.factor);
+  const x = band.x.map((value) => value * factor);
   const edge = { x, mode: "lines", line: { width: 0 }, legendgroup: String(number), showlegend: false, hoverinfo: "skip" };
   const fill = { fill: "tonexty", fillcolor: colour(number) + "33" };
   return [{ ...edge, y: band.low }, { ...edge, y: band.high, ...fill }, { ...line, x, y: band.middle, mode: "lines" }];
@@ -71,15 +104,15 @@ function draw() {
   const narrow = window.innerWidth < 700;
   const across = page.across[shown.across], upwards = page.upwards[shown.upwards];
   const axis = { gridcolor: style("--line"), zerolinecolor: style("--line"), linecolor: style("--faint"), automargin: true };
-  const units = across.unit ? { exponentformat: "SI", ticksuffix: across.unit, minexponent: 2 } : {};
   const lines = page.runs.flatMap(curves);
+  const units = !across.unit ? {} : sideways() === "log" ? decades(lines) : { ticksuffix: " " + scaled().unit };
   Plotly.react("plot", lines, {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
     font: { color: style("--text"), family: "system-ui, sans-serif", size: narrow ? 12 : 14 },
     margin: { l: narrow ? 44 : 64, r: 10, t: 30, b: 50 },
     modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--faint"), activecolor: style("--accent") },
-    xaxis: { ...axis, title: { text: across.title }, type: sideways(), rangemode: "tozero", nticks: narrow ? 5 : 0, ...units,
-      ...(sideways() === "log" ? { dtick: 1 } : {}) },
+    xaxis: { ...axis, title: { text: across.title }, type: sideways(), rangemode: "tozero", nticks: narrow ? 5 : 0,
+      ...(sideways() === "log" ? { dtick: 1 } : {}), ...units },
     yaxis: { ...axis, title: { text: upwards.title }, ...height(lines) },
     legend: { orientation: "h", y: narrow ? -0.2 : -0.13, yanchor: "top" }, // below: curves need the room
     ...targetLine(),

@@ -11,13 +11,13 @@ from typing import Any
 from lessbits._internal.figures import COLOURS
 from lessbits._internal.wording import counted
 from lessbits.engines.recording.trace import Trace
-from lessbits.report.names import report_facts, report_heading
+from lessbits.report.names import network_name, report_facts, report_heading
 from lessbits.report.network_drawing import draw_network
 from lessbits.report.runs import X_AXES, Y_AXES, axis_end, end_note, further_row, is_spread, main_row
-from lessbits.report.seeds import RunGroup, band, group_runs, thin_curves
+from lessbits.report.seeds import RunGroup, band, distinct, group_runs, thin_curves
 from lessbits.report.verdict import goal_of, ranked, target_of, verdict
 
-HIDDEN = ("edges", "compared")  # of the provenance: not listed
+HIDDEN = ("edges", "names", "compared")  # of the provenance: not listed
 MAX_CURVE_POINTS = 1500
 ON_A_PHONE = ("run", "bits per link", "error")  # the columns that stay on a narrow page
 EXPLAINED = """Bits per link are those of the bytes sent, with headers; nominal ones follow the paper's formulas.
@@ -29,6 +29,7 @@ def html_page(traces: Sequence[Trace], title: str | None = None, x_axis: str = "
     """Return the whole page; `x_axis` is the title of the horizontal axis that it shows first."""
     from plotly.offline import get_plotlyjs
 
+    traces = distinct(traces)
     groups = ranked(group_runs(traces))
     styles, code = (files("lessbits.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     scripts = [get_plotlyjs().replace("\r\n", "\n"), code]
@@ -152,9 +153,14 @@ def _table(rows: Sequence[dict[str, str]], kind: str) -> str:
     body = []
     for number, row in enumerate(rows):
         cells = [f'<td class="swatch" data-run="{number}">{escape(row["run"])}</td>']
-        cells += [f'<td data-label="{escape(name)}"{extra[name]}>{escape(row[name])}</td>' for name in columns[1:]]
+        cells += [f'<td data-label="{escape(name)}"{extra[name]}>{_whole(row[name])}</td>' for name in columns[1:]]
         body.append(f"<tr>{''.join(cells)}</tr>")
     return f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+
+
+def _whole(text: str) -> str:
+    """Return a number as HTML that does not wrap, except before its spread."""
+    return " ± ".join(f"<span>{escape(part)}</span>" for part in text.split(" ± "))
 
 
 def _networks(traces: Sequence[Trace]) -> str:
@@ -162,13 +168,12 @@ def _networks(traces: Sequence[Trace]) -> str:
     drawn: dict[str, str] = {}
     for trace in traces:
         edges = trace.provenance.get("edges")
-        key = json.dumps([trace.settings.get("network"), trace.settings.get("nodes"), edges])
+        nodes = trace.provenance.get("names") or []
+        key = json.dumps([trace.settings.get("network"), trace.settings.get("nodes"), edges, nodes])
         if key in drawn or not edges:
             continue
-        svg = draw_network(edges)
-        words = (
-            f"{trace.settings.get('network', 'network')}: {trace.x.shape[0]} nodes, {counted(len(edges[0]), 'edge')}"
-        )
+        svg = draw_network(edges, nodes)
+        words = f"{network_name(trace.settings)}: {trace.x.shape[0]} nodes, {counted(len(edges[0]), 'edge')}"
         low, high = f"{min(edges[2]):.4g}", f"{max(edges[2]):.4g}"
         weights = (
             f"{trace.settings.get('weights', '')} weights {low if low == high else f'from {low} to {high}'}".strip()

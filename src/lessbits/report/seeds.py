@@ -60,6 +60,18 @@ class RunGroup:
         return f"{words(statistics.fmean(values))} ± {words(statistics.stdev(values))}"
 
 
+def distinct(traces: Sequence[Trace]) -> list[Trace]:
+    """Return the runs without those that are there twice: the same settings and numbers, whatever time they took."""
+    kept: dict[Any, Trace] = {}
+    for trace in traces:
+        columns = tuple((name, trace[name].tobytes()) for name in sorted(trace.columns) if "seconds" not in name)
+        settings = json.dumps(dict(trace.settings), sort_keys=True, default=str)
+        # Runs without settings may have come from anywhere, so that only the same object is the same run.
+        known = (settings, columns, trace.x.tobytes()) if trace.settings else id(trace)
+        kept.setdefault(known, trace)
+    return list(kept.values())
+
+
 def group_runs(traces: Sequence[Trace]) -> list[RunGroup]:
     """Join the runs that differ only in their seed, in the order of their first runs.
 

@@ -10,7 +10,6 @@ from lessbits._internal.terminal import Terminal, fact_table, number_table
 from lessbits._internal.wording import counted, human, mean_and_spread
 from lessbits.engines.checks import GOALS
 from lessbits.engines.recording.trace import Trace
-from lessbits.tuning.ranking_table import count_others, ranking_table
 
 LETTERS = {
     "theta": "θ",
@@ -176,38 +175,6 @@ def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
             row["free"],
         )
     Terminal().print(table)
-
-
-def tuning_report(found: dict[str, Any]) -> None:
-    """Print the ranking of `lessbits tune`."""
-    names, rows = found["searched"], found["candidates"]
-    console = Terminal()
-    settings = found["settings"]
-    console.print(
-        f"{method_in_words(settings)}, {settings['problem']}, {settings['network']} of {settings['nodes']} nodes"
-    )
-    letters = [LETTERS.get(name, name) for name in names]
-    console.print(_fixed_in_words(found["fixed"]), soft_wrap=True)
-    so_far = " so far" if found["interrupted"] else ""
-    several = f", means of {found['seeds']} seeds" if found["seeds"] > 1 else ""
-    console.print(ranking_table(f"Best of {len(rows)}{so_far}{several}", names, letters, rows, settings["goal"]))
-    if others := count_others(rows):
-        console.print(others)
-    for note in found["notes"]:
-        console.print(f"Note: {note}.")
-    if found["best"]["ended"] == "diverged":
-        return
-    flags = " ".join(f"--{name} {found['best'][name]:.6g}" for name in names)
-    saved = f", or run {found['saved']}/best.toml." if "saved" in found else "."
-    console.print(f"Take {flags}{saved}", soft_wrap=True)
-
-
-def _fixed_in_words(fixed: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the step sizes that were held fixed, and where each came from."""
-    if not fixed:
-        return "No step size was held fixed."
-    words = [f"{LETTERS[name]} = {entry['value']:.4g} ({entry['from']})" for name, entry in fixed.items()]
-    return f"Held fixed: {', '.join(words)}."
 
 
 def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) -> None:

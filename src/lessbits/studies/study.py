@@ -20,7 +20,7 @@ from lessbits.problems.origin import check_sites, origin_of
 from lessbits.quantizers import Compressor
 from lessbits.report.formats import write_report
 from lessbits.report.runs import main_row
-from lessbits.report.seeds import group_runs
+from lessbits.report.seeds import distinct, group_runs
 from lessbits.report.verdict import goal_of
 from lessbits.studies.advice import Advice, AdviseKeywords, advise
 from lessbits.studies.compare import run_comparison
@@ -149,6 +149,6 @@ class Study:
 
     def _repr_html_(self) -> str:
         """Show the runs in a notebook."""
-        groups = group_runs(self.runs)
+        groups = group_runs(distinct(self.runs))
         least = min((group.mean("wire_bits_per_link") for group in groups if group.converged), default=None)
         return html_table([main_row(group, least, goal_of(groups)) for group in groups], repr(self))

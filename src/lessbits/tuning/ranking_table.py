@@ -1,5 +1,6 @@
 """The ranking of a search as a table, for the command line and for `print`."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -38,15 +39,17 @@ def ranking_table(
 
 
 def count_others(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many candidates the table leaves out, in words; nothing if it has all."""
-    left_out = len(rows) - len(_ranked(rows))
-    counts = {ended: sum(row["ended"] == ended for row in rows) for ended in ("beaten", "diverged")}
-    if not left_out:
-        return ""
-    return (
-        f"{left_out} more {'was' if left_out == 1 else 'were'} no better: {counts['beaten']} stopped because others "
-        f"had won, {counts['diverged']} diverged."
-    )
+    """Return how many candidates the table leaves out, and how each kind of them ended; nothing if it has all."""
+    endings = {
+        "reached": "reached the target later",
+        "ended": "ended without reaching it",
+        "beaten": "stopped because others had won",
+        "diverged": "diverged",
+    }
+    counts = Counter(row["ended"] for row in rows) - Counter(row["ended"] for row in _ranked(rows))
+    words = [f"{counts[ended]} {what}" for ended, what in endings.items() if counts[ended]]
+    left_out = counts.total()
+    return f"{left_out} more {'was' if left_out == 1 else 'were'} no better: {', '.join(words)}." if left_out else ""
 
 
 def _ranked(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

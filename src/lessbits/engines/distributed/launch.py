@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Any, Self, TextIO
 
+from lessbits._internal.logging import leave_slow_steps_to_others
 from lessbits.engines.distributed.processes import (
     JOB,
     LOOPBACK_DEVICE,
@@ -59,8 +60,10 @@ def become_rank() -> None:
     # More threads than cores would slow all ranks down. XLA reads NPROC.
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, threads)
-    if rank_number() is not None:
+    if (rank := rank_number()) is not None:
         die_with_parent()
+        if rank > 0:
+            leave_slow_steps_to_others()
     if JOB in os.environ and os.environ.get("HYDRA_IFACE") == LOOPBACK_DEVICE:
         close_to_other_machines()
 

@@ -12,13 +12,15 @@ import numpy as np
 from lessbits._internal.arrays import first_line, load_arrays, write_arrays
 from lessbits._internal.plain_values import plain
 from lessbits.engines.recording.checkpoint_checks import check_contents
-from lessbits.errors import InputError
+from lessbits.errors import InputError, printable
 from lessbits.problems.computed import nearly_same
 
 FORMAT = "lessbits-checkpoint-2"
 LONG = 16  # length of a fingerprint, which is not shown to the user
 COMPUTED = "computed"  # the name of the array of `Identity.computed`
 GROUPS = ("state", "records", "since")
+METHOD = "method, step size or quantizer"  # the mark that decides whether the method is the same
+PART = "of the method: "  # marks that only say in what it differs; checkpoints of earlier versions have none
 
 
 class Identity(NamedTuple):
@@ -33,11 +35,24 @@ class Identity(NamedTuple):
         different = []
         for name in dict.fromkeys((*self.marks, *other.marks)):
             now, was = self.marks.get(name), other.marks.get(name)
-            if now != was:
+            if now == was or name.startswith(PART):
+                continue
+            if name == METHOD:
+                different += self._parts(other) or [name]
+            else:
                 different.append(name if len(now or "") == LONG else f"{name} (was {was}, now {now})")
         if not different and not self._computes_as(other.computed):
             different.append("loss, which computes other numbers at the same points")
         return different
+
+    def _parts(self, other: "Identity") -> list[str]:
+        """Return in which parts the methods differ, as far as both have them."""
+        shared = [name for name in self.marks if name.startswith(PART) and name in other.marks]
+        return [
+            f"{name.removeprefix(PART)} (was {printable(other.marks[name])}, now {self.marks[name]})"
+            for name in shared
+            if self.marks[name] != other.marks[name]
+        ]
 
     def _computes_as(self, other: np.ndarray) -> bool:
         if self.computed.shape != other.shape:

@@ -20,6 +20,7 @@ from lessbits.version import __version__
 if TYPE_CHECKING:
     from lessbits.engines.options import RunOptions
 
+MOST_NAMES = 500  # names of nodes that are stored for drawing
 MOST_EDGES = 2000  # larger networks are not stored for drawing
 NAMED = (Consensus, LeastSquares, Logistic, Softmax)  # problems that settings have a name for
 MADE_IN_PYTHON = "made in Python"
@@ -100,6 +101,7 @@ def _facts(network: Network, method: Method) -> dict[str, Any]:
         f"{platform.python_version()}, JAX {jax.__version__} on {jax.devices()[0].device_kind}",
         "links": network.links,
         "edges": [rows[once].tolist() for rows in (network.owner, network.neighbor, network.weight)] if drawn else None,
+        **({"names": list(network.names)} if network.names and network.nodes <= MOST_NAMES else {}),
         "chosen_with": method.chosen_with._asdict(),
     }
 

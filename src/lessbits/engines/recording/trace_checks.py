@@ -56,6 +56,9 @@ def _check_provenance(provenance: Mapping[str, Any], nodes: int) -> None:
     chosen = provenance.get("chosen_with") or {}
     if not isinstance(chosen, dict) or not all(is_number(value) for value in chosen.values()):
         raise ValueError("its chosen_with is no table of numbers")
+    names = provenance.get("names")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("its names of nodes are no list of texts")
     edges = provenance.get("edges")
     if edges is None:
         return
