@@ -205,14 +205,14 @@ def main():
             try:
                 good[fault(chance, Path(folder), shared)] += 1
             except Exception:
-                bad.append(f"fault {number}, {fault.__name__}:\n{traceback.format_exc()}")
+                bad.append(number)
+                print(f"\nfault {number}, {fault.__name__}:\n{traceback.format_exc()}", flush=True)
         print(f"\r{number + 1} of {arguments.faults}, {len(bad)} bad", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     print("| fault | good ends |\n|---|---|")
     for name, count in sorted(good.items()):
         print(f"| {name} | {count} |")
     print(f"\n{good.total()} of {arguments.faults} faults had a good end (seed {arguments.seed}).")
-    print(*bad, sep="\n")
     sys.exit(1 if bad else 0)
 
 
