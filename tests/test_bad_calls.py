@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lessbits
-from lessbits import errors
+from lessbits import errors, theory
 from lessbits.sklearn import DecentralizedLogisticRegression, DecentralizedRidge
 
 PROBLEM = lessbits.Consensus.random(nodes=4, dim=3)
@@ -14,6 +14,25 @@ NETWORK = lessbits.make_network("ring", nodes=4)
 METHOD = lessbits.primal_dual(PROBLEM, NETWORK, "exact", theta=0.4, eta=0.5)
 SAMPLES = lessbits.Samples(np.arange(16.0).reshape(8, 2), np.array([0, 1] * 4), "eight")
 NAN, INF = float("nan"), float("inf")
+HUGE = 10**5000  # Python refuses to print it
+INPUTS = theory.TheoryInputs(2.0, 1.0, lambda_max=2.0, lambda_min=1.0, max_weight=0.5, omega=1.0)
+DATA = np.ones((2, 3, 4))
+SIZES = theory.step_sizes("B", INPUTS)
+
+
+class BytesPath:
+    """A path that is no text."""
+
+    def __fspath__(self):
+        return b"/x"
+
+
+def half(x, *rest):
+    return x / 2
+
+
+def square(x, *rest):
+    return x @ x
 
 
 def simulate(**options):
@@ -36,10 +55,52 @@ def fit(kind=DecentralizedRidge, **parameters):
     return kind(**{"n_nodes": 2, **parameters}).fit(SAMPLES.features, SAMPLES.labels)
 
 
+def start(x):
+    return simulate(start=lessbits.Start(x=x))
+
+
+def stream(sample_gradient=half, mean_loss=square, **options):
+    return lessbits.Stream.make(sample_gradient, mean_loss, **{"nodes": 4, "dim": 3, **options})
+
+
+def outside(gradient=half, **options):
+    return lessbits.Outside.make(gradient, **{"nodes": 4, "dim": 3, **options})
+
+
+def custom(loss=square, data=DATA, **options):
+    return lessbits.Custom.make(loss, data, **{"dim": 3, **options})
+
+
+def make_problem(**options):
+    return lessbits.make_problem("logistic", SAMPLES, **{"nodes": 2, **options})
+
+
+def make_network(spec="ring", **options):
+    return lessbits.make_network(spec, **options)
+
+
+def advise(**options):
+    return lessbits.advise(PROBLEM, NETWORK, **options)
+
+
+def step_sizes(**inputs):
+    return theory.step_sizes("B", INPUTS._replace(**inputs))
+
+
+def write_report(traces=None, path="report.html", **options):
+    return lessbits.write_report([simulate()] if traces is None else traces, path, **options)
+
+
+def checkpoints(folder="folder", **options):
+    return lessbits.Checkpoints(folder, **options)
+
+
 # What is called, the name of an argument, and values that it must not have.
 TABLE = [
     (simulate, "iterations", [1.5, 3.0, "3", True, None, 0, -1, 2**31, NAN, [3]]),
-    (simulate, "record_every", [1.5, 2.0, "2", False, 0, -2]),
+    (simulate, "record_every", [1.5, 2.0, "2", False, 0, -2, HUGE]),
+    (simulate, "encode", ["no", 5]),
+    (simulate, "progress", ["yes", 5, (1, 2)]),
     (simulate, "seed", [1.5, -1, 2**64, "0", True, None]),
     (simulate, "until", [NAN, INF, -1.0, "small", True]),
     (simulate, "scoring", ["off", 1]),
@@ -73,6 +134,57 @@ TABLE = [
     (make_method, "seed", [0.5, -1]),
     (make_method, "quantizer", [4, "dot-4", ["dit-4"]]),
     (make_method, "option", ["E", 2]),
+    (start, "x", [np.zeros((4, 3), complex), [["a"] * 3] * 4, [[1, 2], [3]], np.full((4, 3), None)]),
+    (start, "x", [np.zeros((4, 3), "M8[D]"), "x", np.ma.array(np.zeros((4, 3)), mask=True)]),
+    (stream, "sample_gradient", [None, 5, lambda x, k, node: x[:1], lambda x, k: x, lambda x, k, node: 1j * x]),
+    (stream, "mean_loss", [None, half, lambda x, node: float(x[0])]),
+    (stream, "nodes", [0, -1, 2.5, "x", None, True, HUGE, 10**12]),
+    (stream, "dim", [0, -3, 2.5, "x", None]),
+    (stream, "noise", ["x", -1, NAN]),
+    (stream, "smoothness", ["x"]),
+    (outside, "gradient", [None, 5]),
+    (outside, "loss", [5]),
+    (outside, "dtype", ["nonsense", 5, int]),
+    (outside, "nodes", [10**12]),
+    (outside, "samples", [2**40]),
+    (outside, "smoothness", ["x", -1, NAN]),
+    (custom, "loss", [lambda x, s: 1j * x[0], lambda x, s: 3, None]),
+    (custom, "data", [5, "x", np.ones(3), np.array([["a"]]), np.array([[object()]]), np.ones((0, 3)), np.ones((3, 0))]),
+    (custom, "convexity", ["x", NAN, -1]),
+    (custom, "solution", [np.ones(3, complex), ["a"] * 3, [[1], [1, 2]], {}]),
+    (make_problem, "held", [[-1], 5, [9], ["a"], [], [0.5], [0, 0]]),
+    (make_problem, "regularization", [HUGE, True]),
+    (make_network, "names", [5, "abcd", 3.5, ["a"]]),
+    (make_network, "nodes", [HUGE]),
+    (
+        make_network,
+        "spec",
+        [np.ma.array([[0, 1], [1, 0]], mask=True), "x" * 5000, BytesPath(), f"torus:{'9' * 5000}x1"],
+    ),
+    (advise, "messages", ["zz", 5]),
+    (advise, "goal", ["zz", 5]),
+    (step_sizes, "convexity", ["x", NAN, None, INF]),
+    (step_sizes, "lambda_max", ["x", NAN, None, INF, -1.0]),
+    (step_sizes, "omega", ["x", NAN, None, INF, -1.0]),
+    (make_method, "target", ["x", -1, NAN]),
+    (tune, "seeds", [np.array(3)]),
+    (tune, "progress", [5]),
+    (tune, "out", ["/dev/null", "a\0b", "x" * 5000, BytesPath()]),
+    (
+        tune,
+        "grid",
+        [{"theta": values} for values in (5, "0.5", ["a"], [None], [1j], np.ones((2, 2)), iter([1.0]), [HUGE])],
+    ),
+    (compare, "out", ["a\0b"]),
+    (compare, "messages", [5]),
+    (checkpoints, "folder", ["a\0b", "x" * 5000, BytesPath()]),
+    (checkpoints, "settings", [5, {"a": object()}]),
+    (write_report, "traces", [[5], [], None.__class__]),
+    (write_report, "path", ["a\0b", 5]),
+    (write_report, "x_axis", ["zz", 5]),
+    (fit, "standardize", ["no", 5]),
+    (fit, "fit_intercept", ["no", None]),
+    (fit, "alpha", [10**400, True]),
     (fit, "n_nodes", [2.0, "2", 1, True]),
     (fit, "max_iter", [10.5, 0, "9"]),
     (fit, "tol", ["1", NAN, 0.0, 2.0]),
@@ -141,6 +253,54 @@ CALLS = {
     "until of advise": lambda: lessbits.advise(PROBLEM, NETWORK, until="1e-3"),
     "batch size of advise": lambda: lessbits.advise(PROBLEM, NETWORK, batch_size=1.5),
     "no iterations": lambda: lessbits.simulate(PROBLEM, NETWORK, METHOD),
+    "complex metric": lambda: simulate(metrics={"m": lambda x: x[0] + 1j}),
+    "huge seed": lambda: simulate(seed=HUGE),
+    "huge setting": lambda: lessbits.Settings(nodes=HUGE),
+    "huge step size": lambda: lessbits.make_method("lead", PROBLEM, NETWORK, eta=HUGE),
+    "huge rand-k": lambda: lessbits.RandK.make(HUGE),
+    "huge dither": lambda: lessbits.Dither.make(HUGE),
+    "huge dim": lambda: lessbits.Consensus.random(nodes=2, dim=HUGE),
+    "huge weight": lambda: lessbits.Network.from_edges(2, [(0, 1)], [10**400]),
+    "huge label": lambda: lessbits.Samples(np.eye(2), [10**400, 1]),
+    "huge feature": lambda: lessbits.Consensus.make(np.array([[10**400], [1]], object)),
+    "masked text": lambda: lessbits.Samples(np.eye(2), np.ma.array(["a", "b"], mask=[True, False])),
+    "no vectors": lambda: lessbits.Consensus.make(np.zeros((0, 3))),
+    "half a class": lambda: lessbits.Softmax.from_parts([np.eye(2)] * 2, [[0, 1]] * 2, classes=1.5),
+    "messages of theory": lambda: theory.noise_inflation(INPUTS, "zz"),
+    "option of a rate": lambda: theory.mean_square_rate("Z", INPUTS, SIZES, "edge", False),
+    "messages of a rate": lambda: theory.mean_square_rate("B", INPUTS, SIZES, "zz", False),
+    "sizes of a rate": lambda: theory.mean_square_rate("B", INPUTS, 5, "edge", False),
+    "inputs of theory": lambda: theory.free_omega(5),
+    "settings to build": lambda: lessbits.build(5),
+    "settings of a study": lambda: lessbits.Study.of(5),
+    "settings with a study": lambda: lessbits.Study(PROBLEM, NETWORK, settings=5),
+    "settings with two nodes": lambda: lessbits.Settings(nodes=np.array([1, 2])),
+    "settings file": lambda: lessbits.Settings.read({}, 5),
+    "network of a node": lambda: lessbits.Node("ring", METHOD, 3),
+    "samples of a split": lambda: lessbits.split_samples(5, 2),
+    "samples to hold out": lambda: lessbits.hold_out(5, 0.2),
+    "share to hold out": lambda: lessbits.hold_out(SAMPLES, "x"),
+    "seed to hold out": lambda: lessbits.hold_out(SAMPLES, 0.2, seed=-1),
+    "held-out samples": lambda: lessbits.held_out_metrics(make_problem(), 5),
+    "samples of parts": lambda: lessbits.Logistic.from_samples(5, [[0]], [1]),
+    "parts of samples": lambda: lessbits.Logistic.from_samples(SAMPLES, 5, SAMPLES.labels),
+    "graph": lambda: lessbits.Network.from_networkx(5),
+    "scaled name": lambda: lessbits.Scaled.make("dit-2", 3),
+    "composition": lambda: lessbits.make_quantizer(lessbits.Composition(5, 6), 3),
+    "composition of two rand-k": lambda: lessbits.make_quantizer(
+        lessbits.Composition(lessbits.RandK.make(2), lessbits.RandK.make(1)), 3
+    ),
+    "codec": lambda: lessbits.make_codec(5, 3),
+    "codec of too few": lambda: lessbits.make_codec(lessbits.RandK.make(9), 3),
+    "registered codec": lambda: lessbits.register_codec(5, 6),
+    "registered number": lambda: lessbits.register_quantizer(5, 6),
+    "registered without function": lambda: lessbits.register_quantizer("zzq", 5),
+    "registered without name": lambda: lessbits.register_quantizer("", lessbits.Exact),
+    "part of a problem": lambda: lessbits.PartitionedProblem(5, 5),
+    "bandwidths": lambda: lessbits.LinkModel(bandwidth=np.array([1.0, 2.0])),
+    "columns to drop": lambda: lessbits.load_samples("iris", drop="ss"),
+    "no columns to drop": lambda: lessbits.load_samples("iris", drop=None),
+    "file of a trace": lambda: simulate().save("a\0b"),
     "swapped": lambda: lessbits.simulate(NETWORK, PROBLEM, METHOD, iterations=3),
     "network by name": lambda: lessbits.simulate(PROBLEM, "ring", METHOD, iterations=3),
     "method by name": lambda: lessbits.simulate(PROBLEM, NETWORK, "lead", iterations=3),
@@ -153,7 +313,7 @@ def cases():
     for function, name, values in TABLE:
         for value in values:
             yield pytest.param(
-                lambda f=function, n=name, v=value: f(**{n: v}), id=f"{function.__name__} {name}={value}"
+                lambda f=function, n=name, v=value: f(**{n: v}), id=f"{function.__name__} {name}={errors.shown(value)}"
             )
     for name, call in CALLS.items():
         yield pytest.param(call, id=name)
@@ -171,6 +331,27 @@ def test_a_bad_call_gets_one_line(call):
 
 def test_there_are_a_hundred_of_them():
     assert sum(1 for _ in cases()) >= 150
+
+
+def test_what_a_registered_maker_returns_is_checked(monkeypatch):
+    monkeypatch.setattr("lessbits.quantizers._PLAIN", {})
+    lessbits.register_quantizer("five", lambda: 5)
+    with pytest.raises(lessbits.InputError, match="what was registered as 'five' is 5, but it must be a Compressor"):
+        lessbits.make_quantizer("five", 3)
+
+
+def test_a_codec_can_be_named():
+    assert lessbits.make_codec("dit-4", 3) == lessbits.make_codec(lessbits.make_quantizer("dit-4", 3), 3)
+
+
+def test_the_path_of_settings_can_be_text(tmp_path):
+    (tmp_path / "settings.toml").write_text("nodes = 7")
+    assert lessbits.Settings.read({}, str(tmp_path / "settings.toml")).nodes == 7
+
+
+def test_a_name_in_a_path_can_be_as_long_as_file_systems_allow(tmp_path):
+    place = tmp_path / ("x" * 255)
+    assert errors.check_path("it", str(place)) == place
 
 
 def test_the_nearest_option_is_named():

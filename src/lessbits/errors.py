@@ -3,13 +3,14 @@
 import difflib
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from numbers import Integral, Real
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 LARGEST_SEED = 2**64 - 1
+LONGEST_NAME = 255  # bytes in the name of a file, on all common file systems
 UNPRINTED = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control and format characters, halves of pairs, and ends of lines
 
 
@@ -70,26 +71,35 @@ def out_of_memory(error: BaseException) -> str | None:
     return f"this needs more memory than there is{why}: take fewer nodes, dimensions or samples"
 
 
+def shown(given: Any) -> str:
+    """Return a value for a message, cut short. Python writes no whole number of more than 4300 digits."""
+    try:
+        text = repr(given)
+    except Exception:  # of an object that is not what it should be, too
+        text = "a number of thousands of digits" if isinstance(given, Integral) else f"a {type(given).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
     """Return `given` if it is one of `allowed`, else raise with the nearest match."""
     names = list(allowed)
     if not isinstance(given, str):
-        raise InputError(f"the {kind} is {_shown(given)}, but it must be a name: one of {', '.join(names)}")
+        raise InputError(f"the {kind} is {shown(given)}, but it must be a name: one of {', '.join(names)}")
     if given in names:
         return given
     lower = {name.lower(): name for name in names}
     nearest = difflib.get_close_matches(given.lower(), lower, n=1, cutoff=0.5)
     hint = f"did you mean {lower[nearest[0]]!r}? " if nearest else ""
-    raise InputError(f"unknown {kind} {given!r}: {hint}choose one of {', '.join(names)}")
+    raise InputError(f"unknown {kind} {shown(given)}: {hint}choose one of {', '.join(names)}")
 
 
 def check_whole(name: str, given: Any, least: int | None = None, most: int | None = None) -> int:
     """Return `given` as an int if it is a whole number within the bounds, else raise."""
     if not is_whole(given):
-        raise InputError(f"{name} is {_shown(given)}, but it must be a whole number{_range(least, most)}")
+        raise InputError(f"{name} is {shown(given)}, but it must be a whole number{_range(least, most)}")
     number = int(given)
     if (least is not None and number < least) or (most is not None and number > most):
-        raise InputError(f"{name} is {number}, but it must be{_range(least, most)}")
+        raise InputError(f"{name} is {shown(number)}, but it must be{_range(least, most)}")
     return number
 
 
@@ -97,7 +107,7 @@ def check_number(name: str, given: Any, least: float | None = None, most: float 
     """Return `given` if it is a finite number within the bounds, else raise. Numbers of NumPy and JAX are numbers."""
     number = _as_real(given)
     if number is None:
-        raise InputError(f"{name} is {_shown(given)}, but it must be a number{_range(least, most)}")
+        raise InputError(f"{name} is {shown(given)}, but it must be a number{_range(least, most)}")
     if not math.isfinite(number) or (least is not None and number < least) or (most is not None and number > most):
         raise InputError(f"{name} is {number:g}, but it must be a finite number{_range(least, most)}")
     return given
@@ -107,7 +117,7 @@ def check_positive(name: str, given: Any) -> float:
     """Return `given` if it is a finite number above zero, else raise."""
     number = _as_real(given)
     if number is None:
-        raise InputError(f"{name} is {_shown(given)}, but it must be a number above 0")
+        raise InputError(f"{name} is {shown(given)}, but it must be a number above 0")
     if not 0 < number < math.inf:
         raise InputError(f"{name} is {number:g}, but it must be a finite number above 0")
     return given
@@ -117,14 +127,31 @@ def check_flag(name: str, given: Any) -> bool:
     """Return `given` if it is True or False, else raise: the text "no" would count as true."""
     if type(given).__name__ in ("bool", "bool_"):  # of Python and of NumPy
         return bool(given)
-    raise InputError(f"{name} is {_shown(given)}, but it must be True or False")
+    raise InputError(f"{name} is {shown(given)}, but it must be True or False")
 
 
 def check_path(name: str, given: Any) -> Path:
     """Return a file or folder that was given as a path or as text, else raise."""
-    if isinstance(given, str | PathLike) and str(given):
-        return Path(given)
-    raise InputError(f"{name} is {_shown(given)}, but it must be a path")
+    text = fspath(given) if isinstance(given, str | PathLike) else None
+    if not isinstance(text, str) or not text:
+        raise InputError(f"{name} is {shown(given)}, but it must be a path")
+    if "\0" in text or any(len(part.encode(errors="surrogateescape")) > LONGEST_NAME for part in Path(text).parts):
+        raise InputError(
+            f"{name} is {shown(text)}, but names in a path have at most {LONGEST_NAME} bytes, and no NUL: take another"
+        )
+    return Path(text)
+
+
+def check_kind(name: str, given: Any, kind: type, advice: str) -> None:
+    """Raise if a value is not of a class; `advice` says how to make one."""
+    if not isinstance(given, kind):
+        raise InputError(f"{name} is {shown(given)}, but it must be a {kind.__name__}: {advice}")
+
+
+def check_function(name: str, given: Any, arguments: str) -> None:
+    """Raise if a value cannot be called; `arguments` are those it is called with."""
+    if not callable(given):
+        raise InputError(f"{name} is {shown(given)}, but it must be a function of {arguments}")
 
 
 def check_seed(given: Any, name: str = "seed") -> int:
@@ -134,11 +161,11 @@ def check_seed(given: Any, name: str = "seed") -> int:
 
 def check_seeds(given: Any) -> list[int]:
     """Return a list of seeds, each from 0 to 2^64 - 1, else raise."""
-    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
-        raise InputError(f"seeds is {_shown(given)}, but it must be a list with at least one seed")
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sized) or getattr(given, "shape", (1,)) == ():
+        raise InputError(f"seeds is {shown(given)}, but it must be a list with at least one seed")
     if not len(given):
         raise InputError("no seed was given: give at least one")
-    return [check_seed(seed) for seed in given]
+    return [check_seed(seed) for seed in given]  # type: ignore[attr-defined]
 
 
 def is_whole(given: Any, least: float = -math.inf, most: float = math.inf) -> bool:
@@ -165,12 +192,6 @@ def _as_real(given: Any) -> float | None:
         return float(given)
     except OverflowError:  # of a whole number of more than 308 digits
         return math.inf
-
-
-def _shown(given: Any) -> str:
-    """Return a value for a message, cut short."""
-    text = repr(given)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _range(least: float | None, most: float | None) -> str:

@@ -12,7 +12,7 @@ from lessbits.codecs.entropy import EntropyLevels
 from lessbits.codecs.fading import FadingCodec
 from lessbits.codecs.levels import FixedLevels, NaturalCodec, SubtractiveCodec
 from lessbits.codecs.values import RandKCodec, RawCodec, TopKCodec, payload_row
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_function, check_name, shown
 from lessbits.quantizers import (
     Composition,
     Compressor,
@@ -27,6 +27,7 @@ from lessbits.quantizers import (
     SubtractiveDither,
     Ternary,
     TopK,
+    make_quantizer,
 )
 from lessbits.quantizers.contractions import SignPayload
 from lessbits.quantizers.dither import DitherPayload
@@ -39,7 +40,7 @@ CODES = ("entropy", "fixed")
 Factory = Callable[[Any, int, str, np.dtype], Codec]
 
 
-def make_codec(compressor: Compressor, dim: int, code: str = "entropy", dtype: Any = np.float64) -> Codec:
+def make_codec(compressor: str | Compressor, dim: int, code: str = "entropy", dtype: Any = np.float64) -> Codec:
     """Return the codec for a compressor's payloads of vectors of dimension `dim` in precision `dtype`.
 
     `code` is `entropy` or `fixed` (a fixed width for each level); it matters where levels are sent. A compressor that
@@ -52,8 +53,12 @@ def make_codec(compressor: Compressor, dim: int, code: str = "entropy", dtype: A
     >>> len(message), codec.decode(message).levels.tolist()
     (5, [0, 2, 0, -1, 0, 0])
     """
+    compressor = make_quantizer(compressor, dim)
     check_name("code", code, CODES)
-    dtype = np.dtype(dtype)
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:
+        raise InputError(f"codecs were asked for {shown(dtype)}, but vectors are float32 or float64") from None
     if dtype not in (np.float32, np.float64):
         raise InputError(f"codecs were asked for {dtype}, but vectors are float32 or float64")
     factory = _FACTORIES.get(type(compressor), _raw)
@@ -68,6 +73,9 @@ def make_codecs(compressors: Sequence[Compressor], dim: int, code: str) -> tuple
 
 def register_codec(compressor: type[Compressor], factory: Factory) -> None:
     """Set the codec of a quantizer of your own: `factory(compressor, dim, code, dtype)` returns it."""
+    if not (isinstance(compressor, type) and issubclass(compressor, Compressor)):
+        raise InputError(f"the compressor is {shown(compressor)}, but it must be a class of quantizers")
+    check_function("what makes a codec", factory, "a quantizer, the dimension, the code and the dtype")
     _FACTORIES[compressor] = factory
 
 

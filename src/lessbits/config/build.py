@@ -18,7 +18,7 @@ from lessbits.engines.recording.provenance import provenance
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.run import run_where_held
 from lessbits.engines.schedule import record_interval
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_kind, check_name
 from lessbits.methods.base import Method
 from lessbits.methods.gradients import OPTIONS, Gradients
 from lessbits.methods.registry import find_method, method_names
@@ -157,6 +157,7 @@ def build_parts(settings: Settings, transport: Transport | None = None) -> tuple
 
 def build_all_parts(settings: Settings, transport: Transport | None = None) -> BuiltParts:
     """Build the problem, the network and the metrics of held-out samples."""
+    check_kind("settings", settings, Settings, "make them with lessbits.Settings")
     settings = _check_names(settings)
     data = load_data(settings)
     team = transport or SingleProcess()

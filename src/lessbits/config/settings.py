@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from lessbits.errors import LARGEST_SEED, InputError, check_name
+from lessbits.errors import LARGEST_SEED, InputError, check_kind, check_name, check_path, shown
 from lessbits.methods.registry import BUILT_IN
 
 FORMAT = "lessbits-settings-1"
@@ -182,10 +182,8 @@ class Settings(BaseModel):
         """Check the settings. Raise an `InputError` for unknown names and invalid values."""
         for name in given:
             check_name("setting", name, type(self).model_fields)
-        try:  # numbers of NumPy are numbers
-            super().__init__(
-                **{name: value.item() if hasattr(value, "item") else value for name, value in given.items()}
-            )
+        try:
+            super().__init__(**{name: _plain(value) for name, value in given.items()})
         except ValidationError as error:
             raise self._explain(error) from None
 
@@ -206,15 +204,16 @@ class Settings(BaseModel):
         ]
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], file: Path | None = None) -> Self:
+    def read(cls, given: Mapping[str, Any], file: str | Path | None = None) -> Self:
         """Return the settings of a TOML file and of flags. Flags take precedence.
 
         Args:
             given: Values of flags, by name of the setting; None for a flag that was not given.
             file: The TOML file, if any.
         """
+        check_kind("what was given", given, Mapping, "map names of settings to values")
         values = {
-            **(_read_toml(file) if file else {}),
+            **({} if file is None else _read_toml(check_path("the settings file", file))),
             **{name: value for name, value in given.items() if value is not None},
         }
         return cls(**values)
@@ -227,11 +226,10 @@ class Settings(BaseModel):
         field = cls.model_fields[name]
         if first["type"] == "literal_error" and isinstance(given, str):
             check_name(name, given, get_args(field.annotation))
-        shown = f"{given:g}" if isinstance(given, float) else repr(given)
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        words = f"{given:g}" if isinstance(given, float) else shown(given)
         wanted = first["msg"].replace("Input should be", "it must be").replace("greater than or equal to", "at least")
         leave_out = ", or be left out" if field.default is None else ""
-        return InputError(f"{name} is {shown}, but {wanted.replace('less than or equal to', 'at most')}{leave_out}")
+        return InputError(f"{name} is {words}, but {wanted.replace('less than or equal to', 'at most')}{leave_out}")
 
     def updated(self, **changes: Any) -> Self:
         """Return a copy with some settings changed. Raise an `InputError` for unknown names and invalid values."""
@@ -261,6 +259,8 @@ class Settings(BaseModel):
         Args:
             name: The command, such as "run".
         """
+        if not isinstance(name, str):
+            raise InputError(f"the command is {shown(name)}, but it must be a name such as 'run'")
         words = ["lessbits", name]
         for setting, field in type(self).model_fields.items():
             value, flag = getattr(self, setting), f"--{setting.replace('_', '-')}"
@@ -277,6 +277,11 @@ class Settings(BaseModel):
         import tomli_w
 
         return tomli_w.dumps({"format": FORMAT, **self.model_dump(exclude_none=True)})
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python; a longer array stays, and is refused."""
+    return value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

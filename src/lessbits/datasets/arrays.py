@@ -103,6 +103,8 @@ def as_sites(given: Any, what: str) -> np.ndarray:
         if not np.isfinite(array).all():
             row = int((~np.isfinite(array)).argmax())
             raise InputError(f"{what} are missing in row {row} (counted from 0): name one for each row")
+        if np.abs(array).max(initial=0) >= 2**53:
+            raise InputError(f"{what} are numbers that are too large to be told apart: name them by text")
         array = array.astype(np.int64) if (array == np.rint(array)).all() else array.astype(np.str_)
     if array.ndim != 1 or array.dtype.kind not in "biuUT":
         raise InputError(f"{what} are of shape {array.shape} and dtype {array.dtype}, but each row needs one name")
@@ -111,6 +113,7 @@ def as_sites(given: Any, what: str) -> np.ndarray:
 
 def _as_array(given: Any, what: str) -> np.ndarray:
     if isinstance(given, np.ma.MaskedArray):
+        _refuse_kind(given.dtype, what)
         return np.ma.filled(given.astype(float), np.nan)  # NumPy would fill in what is masked, and say nothing
     try:
         array = np.asarray(given)
@@ -123,7 +126,7 @@ def _as_array(given: Any, what: str) -> np.ndarray:
 
 def _as_numbers(array: np.ndarray, what: str) -> np.ndarray:
     if array.dtype.kind == "O" and all(isinstance(value, Real) for value in array.flat):
-        return array.astype(np.float64)
+        return _cast(array, np.float64, what)
     _refuse_kind(array.dtype, what, array)
     return np.asarray(array, dtype=np.float64)
 
@@ -150,9 +153,17 @@ def _one_kind(array: np.ndarray, what: str) -> np.ndarray:
         )
     for kind, dtype in ((Integral, np.int64), (Real, np.float64), (str, np.str_)):
         if all(isinstance(value, kind) for value in array):
-            return array.astype(dtype)
+            return _cast(array, dtype, what)
     kinds = sorted({type(value).__name__ for value in array})
     raise InputError(f"{what} are of several kinds ({', '.join(kinds)}): make all of them numbers, or all of them text")
+
+
+def _cast(array: np.ndarray, dtype: type, what: str) -> np.ndarray:
+    """Return an array of objects as one of a NumPy type."""
+    try:
+        return array.astype(dtype)
+    except OverflowError:
+        raise InputError(f"{what} have a number that is too large for {np.dtype(dtype)}: make them smaller") from None
 
 
 def _is_missing(value: Any) -> bool:

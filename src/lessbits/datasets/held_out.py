@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from lessbits.datasets.samples import Samples
-from lessbits.errors import InputError
+from lessbits.datasets.samples import Samples, check_samples
+from lessbits.errors import InputError, check_number, check_seed
 
 
 def hold_out(samples: Samples, share: float, seed: int = 0) -> tuple[Samples, Samples]:
@@ -20,6 +20,9 @@ def hold_out(samples: Samples, share: float, seed: int = 0) -> tuple[Samples, Sa
     >>> training.count, test.count
     (8, 2)
     """
+    check_samples(samples)
+    check_number("the share of samples held out", share)
+    seed = check_seed(seed)
     if not 0 < share < 1:
         raise InputError(f"the share of samples held out is {share:g}, but it must be above 0 and below 1, such as 0.2")
     random = np.random.default_rng([seed, 1])  # not the numbers that split samples over nodes

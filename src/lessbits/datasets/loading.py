@@ -4,7 +4,7 @@ import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from lessbits.datasets.download import BUILT_IN, CATALOGUE, download_samples, fi
 from lessbits.datasets.libsvm import load_libsvm
 from lessbits.datasets.samples import Samples
 from lessbits.datasets.tables import load_table, table_format
-from lessbits.errors import InputError, MissingDataError, check_whole
+from lessbits.errors import InputError, MissingDataError, check_whole, shown
 
 # Files with the label in the last column, and their lines before the data.
 TABLES_OF_SCIKIT_LEARN = {
@@ -54,10 +54,12 @@ def load_samples(
     """
     if features is not None:
         check_whole("the number of features", features, 1, LARGEST_WIDTH)
-    if not isinstance(source, str | os.PathLike):
-        raise InputError(f"the data are {source!r}, but they must be a path, or the name of a data set such as 'w1a'")
-    columns = _Columns(target, site, tuple(drop))
-    given = os.fspath(source)
+    given = os.fspath(source) if isinstance(source, str | os.PathLike) else None
+    if not isinstance(given, str):
+        raise InputError(
+            f"the data are {shown(source)}, but they must be a path, or the name of a data set such as 'w1a'"
+        )
+    columns = _Columns(target, site, _dropped(drop))
     path = Path(os.path.expanduser(given))
     # os.path returns False for names that no file can have; pathlib raises.
     if os.path.isfile(path):
@@ -79,6 +81,13 @@ def load_samples(
     if given in CATALOGUE and download:
         return _load_file(download_samples(CATALOGUE[given]), given, features, columns)
     raise not_found(given)
+
+
+def _dropped(drop: Any) -> tuple[str, ...]:
+    """Return the columns to leave out; a text would be taken for a list of its letters."""
+    if isinstance(drop, str) or not isinstance(drop, Sequence):
+        raise InputError(f"drop is {shown(drop)}, but it must be a list of columns, as in drop=['id']")
+    return tuple(drop)
 
 
 class _Columns(NamedTuple):

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 
+def check_samples(given: Any) -> None:
+    """Raise an `InputError` unless these are `Samples`."""
+    if not isinstance(given, Samples):
+        raise InputError(
+            f"samples are a {type(given).__name__}, but they must be Samples: write Samples(features, labels), "
+            "Samples.from_frame(frame, target=…) or load_samples(file)"
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples:
     """Rows of features, with one label per row.

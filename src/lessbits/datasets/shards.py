@@ -2,9 +2,9 @@
 
 import itertools
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Shards:
 
 def count_shards(pattern: str) -> int:
     """Return how many files there are, counted from node 0."""
-    return next(node for node in itertools.count() if not Path(pattern.replace(NODE, str(node))).is_file())
+    return next(node for node in itertools.count() if not os.path.isfile(pattern.replace(NODE, str(node))))
 
 
 def load_shards(
@@ -66,7 +66,7 @@ def load_shards(
 
     files = [pattern.replace(NODE, str(node)) for node in nodes]
     for node, file in zip(nodes, files, strict=True):
-        if not Path(file).is_file():
+        if not os.path.isfile(file):
             raise InputError(f"there is no file {file!r}, which node {node} needs: {pattern!r} names one for each node")
     samples = [load_samples(file, features, download=False, target=target, drop=drop) for file in files]
     if normalize:

@@ -4,8 +4,8 @@ import heapq
 
 import numpy as np
 
-from lessbits.datasets.samples import Samples
-from lessbits.errors import InputError, check_name, check_seed, check_whole
+from lessbits.datasets.samples import Samples, check_samples
+from lessbits.errors import InputError, check_name, check_seed, check_whole, shown
 
 SPLITS = ("iid", "sorted", "dirichlet", "uneven")
 DEFAULT_CONCENTRATION = 1.0
@@ -61,11 +61,12 @@ def split_samples(samples: Samples, nodes: int, how: str = "sorted", seed: int =
 
 def _check_counts(samples: Samples, nodes: int, seed: int) -> None:
     """Raise InputError unless the counts and the seed are valid and every node gets a sample."""
+    check_samples(samples)
     check_whole("the number of nodes", nodes, 1)
     check_seed(seed)
     if samples.count < nodes:
         raise InputError(
-            f"data set {samples.name!r} has {samples.count} samples for {nodes} nodes, "
+            f"data set {samples.name!r} has {samples.count} samples for {shown(nodes)} nodes, "
             f"but every node needs at least one: take at most {samples.count} nodes, or more samples"
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from lessbits._internal.arrays import first_line
 from lessbits._internal.logging import warn_once
 from lessbits._internal.pytrees import pytree, static
+from lessbits.datasets.arrays import as_rows
 from lessbits.engines.scoring import MetricChoice, Target, knows_smoothness
 from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method, Start
@@ -39,7 +40,8 @@ Metric = Callable[[jax.Array], Any]  # maps the mean point x̄, [dim], to a numb
 
 def check_start(start: Start | None, problem: Problem) -> Start:
     """Return the start as NumPy arrays. Raise an `InputError` for wrong shapes, NaN, and z that does not sum to 0."""
-    given = {name: np.asarray(value) for name, value in (start or Start())._asdict().items() if value is not None}
+    parts = {name: value for name, value in (start or Start())._asdict().items() if value is not None}
+    given = {name: _as_numbers(value, name) for name, value in parts.items()}
     shape = (problem.nodes, problem.dim)
     for name, value in given.items():
         if value.shape != shape:
@@ -51,6 +53,14 @@ def check_start(start: Start | None, problem: Problem) -> Start:
         if total > 1e-5 * problem.nodes * size:
             raise InputError(f"the start has z that sums to {total:.2g}, but it must sum to zero: subtract its mean")
     return Start(**given)
+
+
+def _as_numbers(value: Any, name: str) -> np.ndarray:
+    """Return a part of a start as it is, if it is an array of real numbers; else raise or convert."""
+    kept = isinstance(value, np.ndarray | jax.Array) and np.dtype(value.dtype).kind in "fiub"
+    if kept and not isinstance(value, np.ma.MaskedArray):
+        return np.asarray(value)
+    return as_rows(value, f"the entries of the start's {name}")
 
 
 @pytree
@@ -85,7 +95,7 @@ def check_metrics(metrics: Mapping[str, Metric] | None, dim: int) -> dict[str, A
             raise InputError(
                 f"the metric {name!r} cannot be computed of x of shape ({dim},) with jax.numpy: {first_line(error)}"
             ) from error
-        if getattr(found, "shape", ()) != () or not hasattr(found, "dtype"):
+        if getattr(found, "shape", ()) != () or not hasattr(found, "dtype") or found.dtype.kind == "c":
             raise InputError(f"the metric {name!r} returns {found}, but it must return one number for a point x")
     return checked
 

@@ -10,11 +10,12 @@ from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel
 from lessbits.engines.schedule import record_interval
 from lessbits.engines.scoring import MetricChoice
-from lessbits.errors import InputError, check_flag, check_number, check_seed, check_whole
+from lessbits.errors import InputError, check_flag, check_kind, check_number, check_seed, check_whole, shown
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 from lessbits.problems.origin import check_kinds, check_sites
+from lessbits.quantizers.base import Compressor
 
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
 
@@ -70,6 +71,11 @@ class RunOptions:
             raise InputError(
                 f"stop is {self.stop!r}, but it must be a function without arguments: give the is_set of an event"
             )
+        for one in self.progress if isinstance(self.progress, tuple) else (self.progress,):
+            if not callable(one) and one is not None:
+                check_flag("progress, if it is no function,", one)
+        for compressor in method.compressors:
+            check_kind("the quantizer of the method", compressor, Compressor, "make one with lessbits.make_quantizer")
         method.check(problem, network)
         for compressor in method.compressors:
             compressor.check(problem.dim)
@@ -79,7 +85,7 @@ class RunOptions:
         every = check_whole("record_every", every, 1)
         if every > longest:
             raise InputError(
-                f"record_every is {every}, but it must be from 1 to {longest} for this problem and network"
+                f"record_every is {shown(every)}, but it must be from 1 to {longest} for this problem and network"
             )
         start = check_start(self.start, problem)
         checked = replace(self, iterations=int(self.iterations), seed=int(self.seed), record_every=every, start=start)

@@ -7,7 +7,6 @@ A method never sees a communicator. It has three functions, over arrays with one
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
@@ -15,7 +14,7 @@ import numpy as np
 
 from lessbits._internal.pytrees import pytree, short, static, take_rows, traced
 from lessbits._internal.randomness import Step
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_number, check_positive
 from lessbits.methods.choosing import ChosenWith, known_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.request import MethodRequest, StepSize, Suggestion
@@ -238,7 +237,7 @@ class Method(ABC):
     def check_step_sizes(self, names: Iterable[str] | None = None) -> None:
         """Raise InputError unless every step size is a finite number above zero; some may be zero."""
         for name in self.step_size_names if names is None else names:
-            self.check_step_size(name, float(getattr(self, name)))
+            self.check_step_size(name, getattr(self, name))
 
     @classmethod
     def step_size(cls, name: str) -> StepSize:
@@ -249,12 +248,10 @@ class Method(ABC):
     def check_step_size(cls, name: str, size: Any) -> None:
         """Raise InputError if `size` is not a valid value of this step size."""
         declared = cls.step_size(name)
-        from_zero = declared.from_zero
-        if not isinstance(size, Real) or isinstance(size, bool):
-            raise InputError(f"{name} is {size!r}, but it must be a number above 0")
-        if not np.isfinite(float(size)) or size < 0 or (size == 0 and not from_zero):
-            least = "at least" if from_zero else "above"
-            raise InputError(f"{name} is {size:g}, but it must be a finite number {least} 0")
+        if declared.from_zero:
+            check_number(name, size, 0)
+        else:
+            check_positive(name, size)
         if declared.kind == "memory" and float(size) > 1:
             raise InputError(f"{name} is {size:g}, but above 1 a memory overshoots what is sent: take at most 1")
         if declared.kind == "momentum" and float(size) >= 1:

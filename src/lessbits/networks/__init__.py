@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from pathlib import Path
 from typing import Any
 
-from lessbits.errors import InputError, check_name, check_seed
+from lessbits.errors import InputError, check_name, check_path, check_seed, shown
 from lessbits.networks import graphs
 from lessbits.networks.files import read_network, refuse_other_weights
 from lessbits.networks.names import order_nodes
@@ -92,10 +92,10 @@ def network_from(
     seed = check_seed(seed)
     if nodes is not None:
         nodes = check_nodes(nodes)
-    if names is not None and nodes is None:
-        nodes = len(names)
+    if names is not None:
+        nodes = _check_names(names, nodes)
     if isinstance(spec, os.PathLike):
-        network = read_network(Path(spec), weights, names)
+        network = read_network(check_path("the network", spec), weights, names)
     elif isinstance(spec, str):
         network = _from_text(spec, nodes, weights, seed, names)
     elif isinstance(spec, Network):
@@ -117,15 +117,26 @@ def network_from(
     return network
 
 
+def _check_names(names: Any, nodes: int | None) -> int:
+    """Return the number of nodes; raise unless these are the names of as many."""
+    if isinstance(names, str | bytes) or not isinstance(names, Sized) or getattr(names, "shape", (1,)) == ():
+        raise InputError(f"names is {shown(names)}, but it must be a list with the name of each node")
+    if nodes is not None and len(names) != nodes:
+        raise InputError(f"there are {len(names)} names, but {nodes} nodes: name each node")
+    return check_nodes(len(names))
+
+
 def _from_text(spec: str, nodes: int | None, weights: str, seed: int, names: Sequence[object] | None = None) -> Network:
     """Read a spec as NAME:PARAMETER:..., or else as the path of a file."""
     name, *parameters = spec.split(":")
     if name not in NETWORK_NAMES:
         path = Path(spec)
-        if path.is_file():
+        if os.path.isfile(path):  # which is False for names that no file can have; pathlib raises
             return read_network(path, weights, names)
         if os.sep in spec or "/" in spec or Path(name).suffix:
-            raise InputError(f"there is no network file {spec!r}: check the path, or name one of {', '.join(_FORMS)}")
+            raise InputError(
+                f"there is no network file {shown(spec)}: check the path, or name one of {', '.join(_FORMS)}"
+            )
         check_name("network", name, NETWORK_NAMES)
     graph = _build(name, parameters, nodes, seed)
     return Network.from_edges(graph.nodes, graph.edges, weights, name=graph.name, unit_spectrum=graph.unit_spectrum)

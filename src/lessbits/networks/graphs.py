@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
@@ -182,8 +183,8 @@ def _nearly_square(nodes: int) -> tuple[int, int]:
 
 def _parse_sides(sides: str) -> tuple[int, int]:
     rows, cross, columns = sides.partition("x")
-    if not (cross and rows.isascii() and rows.isdigit() and columns.isascii() and columns.isdigit()):
-        raise InputError(f"torus:{sides} is not a torus: write rows x columns, as in torus:10x10")
+    if not (cross and all(re.fullmatch(r"[0-9]{1,18}", side) for side in (rows, columns))):
+        raise InputError(f"torus:{sides[:60]} is not a torus: write rows x columns, as in torus:10x10")
     if min(int(rows), int(columns)) < 1:
         raise InputError(f"torus:{sides} is empty: both sides must be at least 1")
     return int(rows), int(columns)

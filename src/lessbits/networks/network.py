@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lessbits._internal.wording import counted
-from lessbits.errors import InputError
+from lessbits.errors import InputError, shown
 from lessbits.networks.spectrum import laplacian_spectrum
 from lessbits.networks.weights import (
     as_edges,
@@ -91,6 +91,8 @@ class Network:
 
         `weights="given"` takes each edge's attribute `weight`.
         """
+        if not hasattr(graph, "is_directed"):
+            raise InputError(f"the graph is {shown(graph)}, but it must be a networkx graph: see lessbits.make_network")
         if graph.is_directed():
             raise InputError("the networkx graph is directed, but links go both ways: call graph.to_undirected() first")
         lossy = [(*edge[:2], name) for edge in graph.edges(data=True) for name in LOSSES if edge[2].get(name)]

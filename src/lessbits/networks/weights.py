@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lessbits._internal.memory import check_fits, free_memory
-from lessbits.errors import InputError, check_name, is_whole
+from lessbits.errors import InputError, check_name, is_whole, shown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -23,13 +23,13 @@ LARGEST_WEIGHT = 1e30  # products of weights and vectors stay numbers
 def check_nodes(nodes: object) -> int:
     """Return `nodes` as an int if it is a whole number of at least two, else raise."""
     if not is_whole(nodes):
-        raise InputError(f"the number of nodes is {nodes!r}, but it must be a whole number, at least 2")
+        raise InputError(f"the number of nodes is {shown(nodes)}, but it must be a whole number, at least 2")
     count = int(nodes)  # type: ignore[call-overload]
     if count < 2:
         raise InputError(
-            f"the number of nodes is {count}, but it must be at least 2: a single node has nobody to talk to"
+            f"the number of nodes is {shown(count)}, but it must be at least 2: a single node has nobody to talk to"
         )
-    check_size(f"a network of {count} nodes", 2 * (count - 1))  # a connected one has at least as many
+    check_size(f"a network of {shown(count)} nodes", 2 * (count - 1))  # a connected one has at least as many
     return count
 
 
@@ -37,7 +37,7 @@ def check_size(name: str, links: float) -> None:
     """Raise if a graph would have more links than fit in the memory of an ordinary machine."""
     if links > MAXIMAL_LINKS:
         raise InputError(
-            f"{name} would have {links:.3g} links, but at most {MAXIMAL_LINKS:.0e} are allowed: "
+            f"{name} would have {float(min(links, 1e300)):.3g} links, but at most {MAXIMAL_LINKS:.0e} are allowed: "
             "take fewer nodes or a sparser network"
         )
     if links > MANY_LINKS:
@@ -128,7 +128,7 @@ def given_weights(edges: np.ndarray, weights: "ArrayLike") -> np.ndarray:
     """Return the user's weights as float64, one for each edge, all finite and above zero."""
     try:
         values = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError("the weights are not numbers: give one finite number above 0 for each edge") from None
     if values.shape != (len(edges),):
         raise InputError(f"the weights have shape {values.shape}, but {len(edges)} edges need one weight each")
@@ -200,13 +200,15 @@ def _as_square(matrix: Any) -> Any:
     from scipy.sparse import csr_array, issparse
 
     try:
-        entries = matrix if issparse(matrix) else np.asarray(matrix)
+        entries = matrix if issparse(matrix) or isinstance(matrix, np.ma.MaskedArray) else np.asarray(matrix)
     except ValueError:
         raise InputError("the matrix is ragged, but a weight matrix has as many columns as rows") from None
     if entries.ndim != 2 or entries.shape[0] != entries.shape[1]:
         raise InputError(f"the matrix has shape {entries.shape}, but a weight matrix is square: one row for each node")
     if entries.dtype.kind not in "buif":
         raise InputError(f"the matrix holds {entries.dtype} entries, but weights must be real numbers")
+    if np.ma.is_masked(entries):
+        raise InputError("the matrix has masked entries: fill them in, with 0 where there is no link")
     square = csr_array(entries, dtype=np.float64)
     square.sum_duplicates()
     square.eliminate_zeros()

@@ -1,7 +1,6 @@
 """What a problem is given: one matrix of features and one array of targets for each node."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,9 +8,10 @@ import numpy as np
 
 from lessbits._internal.logging import logger
 from lessbits.datasets.arrays import as_labels, as_rows, check_finite, is_frame
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_number, check_whole, shown
 
 SIGNS = np.array([-1.0, 1.0])
+LARGEST_CLASSES = 2**31 - 1
 MOST_SHOWN = 4  # labels that a message shows
 # Squares of values, times 1e8 (where a run counts as diverged), must be numbers, and messages carry norms up to 1e30.
 LARGEST = {"float32": 1e15, "float64": 1e30}
@@ -21,10 +21,23 @@ def check_regularization(given: float | None) -> None:
     """Raise InputError unless λ is a finite number from 0 on, or None."""
     if given is None:
         return
-    if not isinstance(given, Real):
-        raise InputError(f"regularization is {given!r}, but it must be a number from 0 on")
-    if not 0 <= given <= LARGEST["float64"]:
-        raise InputError(f"regularization is {given:g}, but it must be a number from 0 to {LARGEST['float64']:g}")
+    check_number("regularization", given, 0, LARGEST["float64"])
+
+
+def check_held(held: Any, nodes: int) -> list[int] | None:
+    """Return the numbers of the nodes to keep, or None for all. Raise InputError for what is no list of them."""
+    if held is None:
+        return None
+    try:
+        kept = np.asarray(held)
+    except (TypeError, ValueError):
+        kept = np.empty(0, object)
+    fits = kept.ndim == 1 and kept.size and kept.dtype.kind in "iu" and len(np.unique(kept)) == kept.size
+    if not fits or kept.min() < 0 or kept.max() >= nodes:
+        raise InputError(
+            f"held is {shown(held)}, but it must be a list of different nodes, from 0 to {nodes - 1}, at least one"
+        )
+    return kept.tolist()
 
 
 def check_range(values: Any, what: str) -> None:
@@ -113,7 +126,12 @@ def check_split(count: int, parts: Sequence[Any], targets: Any) -> tuple[list[np
     labels = as_labels(targets, "the targets")
     if len(labels) != count:
         raise InputError(f"{count} samples and {len(labels)} targets were given, but each sample needs one")
-    rows = [np.asarray(part) for part in parts]
+    try:
+        rows = [np.asarray(part) for part in parts]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"the rows of the nodes are {shown(parts)}, but they must be a list of arrays: see lessbits.split_samples"
+        ) from None
     for node, part in enumerate(rows):
         if part.ndim != 1 or not len(part) or part.dtype.kind not in "iu":
             raise InputError(
@@ -178,6 +196,8 @@ def to_class_numbers(
         classes: The number of classes; by default as many as there are labels.
         all_here: Whether these are all nodes.
     """
+    if classes is not None:
+        classes = check_whole("classes", classes, 1, LARGEST_CLASSES)
     values = _distinct(parts)
     numbers = values.dtype.kind != "U"
     whole = numbers and bool((values == np.rint(values)).all() and values[0] >= 0)

@@ -10,8 +10,8 @@ from lessbits._internal.team import Team
 from lessbits.datasets.arrays import as_rows, check_finite
 from lessbits.errors import InputError, check_seed, check_whole
 from lessbits.problems.base import Problem
-from lessbits.problems.checks import check_range
-from lessbits.problems.design import check_problem_fits
+from lessbits.problems.checks import check_held, check_range
+from lessbits.problems.design import LARGEST_COUNT, check_problem_fits
 
 
 @pytree
@@ -33,7 +33,7 @@ class Consensus(Problem):
         vectors = as_rows(vectors, "the vectors")
         if not isinstance(vectors, np.ndarray):
             vectors = vectors.toarray()
-        if vectors.ndim != 2 or vectors.shape[1] < 1:
+        if vectors.ndim != 2 or 0 in vectors.shape:
             raise InputError(
                 f"consensus was given an array of shape {vectors.shape}, but it averages the rows of a matrix"
             )
@@ -44,14 +44,15 @@ class Consensus(Problem):
     @classmethod
     def random(cls, nodes: int, dim: int, seed: int = 0, held: np.ndarray | None = None) -> "Consensus":
         """Draw c_i from N(0, I), as the paper does; only the nodes `held` are kept, by default all."""
-        nodes, dim, seed = check_whole("nodes", nodes, 1), check_whole("dim", dim, 1), check_seed(seed)
-        check_problem_fits(nodes if held is None else len(held), dim)
+        nodes, dim = (check_whole(*size, 1, LARGEST_COUNT) for size in (("nodes", nodes), ("dim", dim)))
+        seed = check_seed(seed)
+        kept = check_held(held, nodes)
+        check_problem_fits(nodes if kept is None else len(kept), dim)
         random = np.random.default_rng(seed)
-        if held is None:
+        if kept is None:
             return cls.make(random.normal(size=(nodes, dim)))
-        kept = set(held.tolist())
         rows = (random.normal(size=dim) for _ in range(nodes))  # the same numbers, one node at a time
-        return cls.make(np.stack([row for node, row in enumerate(rows) if node in kept]))
+        return cls.make(np.stack([row for node, row in enumerate(rows) if node in set(kept)]))
 
     @property
     def dim(self) -> int:

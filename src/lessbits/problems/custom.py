@@ -13,10 +13,12 @@ from lessbits._internal.arrays import first_line
 from lessbits._internal.memory import check_fits, free_memory
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.team import Team
-from lessbits.errors import InputError, check_number, check_positive, check_whole
+from lessbits.errors import InputError, check_function, check_number, check_positive, check_whole
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.reference import check_minimum, in_double, largest_curvature, minimise
 from lessbits.problems.solutions import SolutionChoice, choose_solution
+
+MOST_NODES = 10**8
 
 
 class Constants(NamedTuple):
@@ -35,7 +37,7 @@ class Constants(NamedTuple):
         for name in ("convexity", "noise"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), 0)
-        if None not in (self.smoothness, self.convexity) and self.convexity > self.smoothness:  # type: ignore[operator]
+        if None not in (self.smoothness, self.convexity) and self.convexity > self.smoothness * (1 + 1e-6):  # type: ignore[operator]
             raise InputError(
                 f"convexity is {self.convexity:g} and smoothness {self.smoothness:g}, but μ is at most L: they may "
                 "have been swapped"
@@ -133,18 +135,10 @@ class Custom(Declared):
                 that are not convex, or too large to solve.
         """
         dim = check_whole("dim", dim, 1)
-        data = jax.tree.map(jnp.asarray, data)
-        shapes = {leaf.shape[:2] for leaf in jax.tree.leaves(data)}
-        if len(shapes) != 1:
-            raise InputError(
-                f"custom data has leading shapes {sorted(shapes)}, but all its arrays must start with nodes × samples"
-            )
-        nodes, samples = shapes.pop()
-        for leaf in jax.tree.leaves(data):
-            if jnp.issubdtype(leaf.dtype, jnp.floating) and not bool(jnp.isfinite(leaf).all()):
-                raise InputError("custom data has NaN or infinite values: remove those samples or mend them")
-        _check_loss(loss, data, dim)
         constants = Constants(smoothness, convexity, sample_smoothness).checked()
+        data, (nodes, samples) = _check_data(data)
+        sample = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), data)
+        check_answer("the loss", loss, "a point and a sample", (dim, ()), sample)
         return choose_solution(cls(jnp.full(nodes, samples, jnp.int32), dim, constants, data, loss), solution)
 
     def gradient(self, x: jax.Array) -> jax.Array:
@@ -219,14 +213,43 @@ class Custom(Declared):
         return self._curvature[0] if self.constants.convexity is None else self.constants.convexity
 
 
-def _check_loss(loss: Callable[[jax.Array, Any], jax.Array], data: Any, dim: int) -> None:
-    """Refuse a loss that does not take a point and a sample, or returns more than one number."""
-    sample = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[2:], leaf.dtype), data)
+def _check_data(data: Any) -> tuple[Any, tuple[int, int]]:
+    """Return the data as JAX arrays, and how many nodes and samples they have; refuse data that cannot be."""
     try:
-        found = jax.eval_shape(loss, jax.ShapeDtypeStruct((dim,), jnp.result_type(float)), sample)
-    except (TypeError, ValueError, LookupError) as error:
+        data = jax.tree.map(jnp.asarray, data)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"custom data are no arrays of numbers: {first_line(error)[:200]}") from None
+    leaves = jax.tree.leaves(data)
+    shapes = {leaf.shape[:2] for leaf in leaves}
+    if len(shapes) != 1 or len(min(shapes)) != 2 or 0 in min(shapes):
         raise InputError(
-            f"the loss cannot be computed for x of shape ({dim},) and one sample: {first_line(error)}"
-        ) from error
-    if getattr(found, "shape", None) != ():
-        raise InputError(f"the loss returns {found}, but it must return one number for a point and a sample")
+            f"custom data has leading shapes {sorted(shapes)}, but all its arrays must start with nodes × samples, at "
+            "least one of each"
+        )
+    for leaf in leaves:
+        if jnp.issubdtype(leaf.dtype, jnp.inexact) and not bool(jnp.isfinite(leaf).all()):
+            raise InputError("custom data has NaN or infinite values: remove those samples or mend them")
+    nodes, samples = shapes.pop()
+    return data, (nodes, samples)
+
+
+def check_answer(what: str, function: Any, of: str, sizes: tuple[int, tuple[int, ...]], *more: Any) -> None:
+    """Refuse a user's JAX function that does not take a point, or that returns no real numbers of the right shape.
+
+    Args:
+        what: What it is, for messages.
+        function: The function of a point, and of `more`.
+        of: What it is a function of, for messages.
+        sizes: The number of coordinates of the point, and the shape of the answer.
+        *more: Shapes and types of its other arguments.
+    """
+    dim, shape = sizes
+    check_function(what, function, of)
+    try:
+        found = jax.eval_shape(function, jax.ShapeDtypeStruct((dim,), jnp.result_type(float)), *more)
+    except (TypeError, ValueError, LookupError) as error:
+        one = of.replace("a point", f"x of shape ({dim},)").replace("a sample", "one sample")
+        raise InputError(f"{what} cannot be computed for {one}: {first_line(error)}") from error
+    if getattr(found, "shape", None) != shape or not jnp.issubdtype(found.dtype, jnp.floating):
+        wanted = "one number" if shape == () else f"real numbers of shape {shape}"
+        raise InputError(f"{what} returns {found}, but it must return {wanted} for {of}")

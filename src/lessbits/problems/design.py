@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 VECTORS = 4  # numbers per node and dimension of the smallest run: iterate, gradient, dual variable and message
+LARGEST_COUNT = 2**31 - 1  # nodes, dimensions and samples are counted in 32-bit integers
 LITTLE = 10**8  # bytes that are not worth a look at the free memory
 
 

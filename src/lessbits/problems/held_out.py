@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.pytrees import pytree
-from lessbits.datasets.samples import Samples
+from lessbits.datasets.samples import Samples, check_samples
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem
 from lessbits.problems.checks import SIGNS
@@ -71,6 +71,7 @@ def held_out_metrics(problem: Problem, samples: Samples) -> dict[str, Callable[[
             f"held-out samples were given with {type(problem).__name__}, but they need a logistic, softmax or "
             "least-squares problem: write a metric of your own"
         )
+    check_samples(samples)
     samples = samples.with_columns(origin_of(problem).columns)
     if samples.dim != problem.design.dim:
         raise InputError(

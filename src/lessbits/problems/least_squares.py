@@ -10,7 +10,8 @@ import numpy as np
 from lessbits._internal.pytrees import pytree
 from lessbits.errors import InputError, check_positive, check_seed, check_whole
 from lessbits.problems.base import Problem
-from lessbits.problems.design import Layout, check_problem_fits
+from lessbits.problems.checks import check_held
+from lessbits.problems.design import LARGEST_COUNT, Layout, check_problem_fits
 from lessbits.problems.linear import LARGEST_DENSE, LinearModel
 from lessbits.problems.reference import in_double
 
@@ -43,8 +44,9 @@ class LeastSquares(LinearModel):
         The eigenvectors are random and the nodes' minimisers differ. No regularizer is added: λ = 0. Only the nodes
         `held` are kept, by default all.
         """
-        nodes, dim, seed = check_whole("nodes", nodes, 1), check_whole("dim", dim, 1), check_seed(seed)
-        samples = dim if samples is None else check_whole("samples", samples, 1)
+        nodes, dim = (check_whole(*size, 1, LARGEST_COUNT) for size in (("nodes", nodes), ("dim", dim)))
+        seed = check_seed(seed)
+        samples = dim if samples is None else check_whole("samples", samples, 1, LARGEST_COUNT)
         from threadpoolctl import threadpool_limits
 
         check_positive("the condition number", condition)
@@ -53,11 +55,11 @@ class LeastSquares(LinearModel):
                 f"a random least-squares problem was requested with κ = {condition:g} and {samples} samples per node, "
                 f"but it needs κ of at least 1 and at least as many samples as the {dim} dimensions"
             )
-        check_problem_fits(nodes if held is None else len(held), dim, 2 * samples)
+        kept = check_held(held, nodes) or range(nodes)
+        check_problem_fits(len(kept), dim, 2 * samples)
         random = np.random.default_rng(seed)
         spectrum = np.geomspace(1 / condition, 1.0, dim) if dim > 1 else np.ones(1)
         features, targets = [], []
-        kept = range(nodes) if held is None else held.tolist()
         for node in range(nodes):
             # Drawn for all nodes, so that the numbers of a node do not depend on which nodes are kept.
             frames = random.normal(size=(samples, dim)), random.normal(size=(dim, dim))

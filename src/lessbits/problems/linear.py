@@ -12,9 +12,16 @@ import numpy as np
 
 from lessbits._internal.pytrees import computed_once, static
 from lessbits._internal.summation import separate, squared_norms, sum_pairwise
-from lessbits.datasets.samples import Samples
+from lessbits.datasets.samples import Samples, check_samples
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.checks import check_numbers, check_parts, check_range, check_regularization, check_split
+from lessbits.problems.checks import (
+    check_held,
+    check_numbers,
+    check_parts,
+    check_range,
+    check_regularization,
+    check_split,
+)
 from lessbits.problems.design import DenseDesign, Design, Layout, SparseDesign, check_problem_fits, lay_out
 from lessbits.problems.origin import Origin, remember_origin
 from lessbits.problems.reference import in_double
@@ -76,14 +83,15 @@ class LinearModel(Problem):
         parts: Sequence[np.ndarray],
         targets: np.ndarray,
         regularization: float | None = None,
-        held: np.ndarray | None = None,
+        held: Sequence[int] | np.ndarray | None = None,
     ) -> Self:
         """Deal samples to nodes: node i gets the rows `parts[i]`; only the nodes `held` are kept, by default all."""
         check_regularization(regularization)
+        check_samples(samples)
         rows, given = check_split(samples.count, parts, targets)
         (numbers,), labels = cls.read_targets([given], True)
         layout = lay_out([samples.features[part] for part in rows])
-        kept = rows if held is None else [rows[node] for node in held]
+        kept = [rows[node] for node in check_held(held, len(rows)) or range(len(rows))]
         features = [samples.features[part] for part in kept]
         problem = cls.assemble(features, [numbers[part] for part in kept], regularization, layout=layout)
         remember_origin(problem, Origin(labels))

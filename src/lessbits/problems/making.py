@@ -5,9 +5,10 @@ from typing import Literal
 
 import numpy as np
 
-from lessbits.datasets.samples import Samples
+from lessbits.datasets.samples import Samples, check_samples
 from lessbits.datasets.splits import split_samples
 from lessbits.errors import InputError, check_name
+from lessbits.problems.checks import check_held
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.problems.logistic import Logistic
 from lessbits.problems.origin import Origin, remember_origin
@@ -49,14 +50,10 @@ def make_problem(
     Logistic(2 nodes, dim 1, 4 samples, λ = 0.1)
     """
     check_name("loss", loss, LOSSES)
-    if not isinstance(samples, Samples):
-        raise InputError(
-            f"samples are a {type(samples).__name__}, but they must be Samples: write Samples(features, labels), "
-            "Samples.from_frame(frame, target=…) or load_samples(file)"
-        )
+    check_samples(samples)
     parts = _rows_of_nodes(samples, nodes, split, seed)
     labels = None
-    kept = None if held is None else np.asarray(held)
+    kept = check_held(held, len(parts))
     problem: LeastSquares | Logistic | Softmax
     if loss == "least-squares":
         if samples.classes is not None:

@@ -10,8 +10,9 @@ import numpy as np
 from lessbits._internal.logging import SlowStep
 from lessbits._internal.pytrees import pytree, static, traced
 from lessbits._internal.team import Team
-from lessbits.errors import InputError, check_whole
-from lessbits.problems.custom import Constants, Declared
+from lessbits.errors import InputError, check_function, check_whole, shown
+from lessbits.problems.custom import MOST_NODES, Constants, Declared
+from lessbits.problems.design import LARGEST_COUNT
 from lessbits.problems.reference import GIVE_SOLUTION
 from lessbits.problems.solutions import SolutionChoice, choose_solution
 
@@ -74,11 +75,18 @@ class Outside(Declared):
             sample_smoothness: L of single samples.
             dtype: The type of the numbers in x, such as np.float32 for models in single precision.
         """
-        nodes, dim = check_whole("nodes", nodes, 1), check_whole("dim", dim, 1)
-        samples = check_whole("samples", samples, 1)
+        nodes, dim = check_whole("nodes", nodes, 1, MOST_NODES), check_whole("dim", dim, 1)
+        samples = check_whole("samples", samples, 1, LARGEST_COUNT)
+        check_function("gradient", gradient, "x and a node")
+        for name, function in (("loss", loss), ("sample_gradient", sample_gradient)):
+            if function is not None:
+                check_function(name, function, "x and a node")
         counts, numbers = jnp.full(nodes, samples, jnp.int32), jnp.arange(nodes, dtype=jnp.int32)
         constants = Constants(smoothness, convexity, sample_smoothness).checked()
-        kind = np.dtype(dtype)
+        try:
+            kind = np.dtype(dtype)
+        except TypeError:
+            raise InputError(f"dtype is {shown(dtype)}, but x has real numbers: give float64 or float32") from None
         if not np.issubdtype(kind, np.floating):
             raise InputError(f"dtype is {kind.name}, but x has real numbers: give float64 or float32")
         made = cls(counts, dim, constants, numbers, gradient, sample_gradient, loss, kind.name)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.pytrees import computed_once, pytree, static
-from lessbits.datasets.samples import Samples
+from lessbits.datasets.samples import Samples, check_samples
 from lessbits.errors import InputError
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.checks import check_parts, check_regularization, check_split, to_class_numbers
+from lessbits.problems.checks import check_held, check_parts, check_regularization, check_split, to_class_numbers
 from lessbits.problems.design import Design, Layout, lay_out
 from lessbits.problems.linear import extreme_penalties, pull
 from lessbits.problems.logistic import Logistic
@@ -75,14 +75,15 @@ class Softmax(Problem):
         labels: np.ndarray,
         classes: int,
         regularization: float | None = None,
-        held: np.ndarray | None = None,
+        held: Sequence[int] | np.ndarray | None = None,
     ) -> "Softmax":
         """Deal samples to nodes: node i gets the rows `parts[i]`; labels are 0 … classes - 1."""
         check_regularization(regularization)
+        check_samples(samples)
         rows, given = check_split(samples.count, parts, labels)
         (numbers,), values = to_class_numbers([given], classes)
         layout = lay_out([samples.features[part] for part in rows])
-        kept = rows if held is None else [rows[node] for node in held]
+        kept = [rows[node] for node in check_held(held, len(rows)) or range(len(rows))]
         features = [samples.features[part] for part in kept]
         base = Logistic.assemble(features, [numbers[part] for part in kept], regularization, layout=layout)
         return cls._remembered(base, values)

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
+from lessbits.datasets.arrays import as_rows
 from lessbits.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def choose_solution(problem: Some, solution: SolutionChoice) -> Some:
         if solution != "compute":
             raise InputError(f"solution is {solution!r}, but it must be 'compute', an array, or None to do without x*")
         return problem
-    given = np.asarray(solution, float)
+    given = as_rows(solution, "the coordinates of the solution")
     if given.shape != (problem.dim,) or not np.isfinite(given).all():
         raise InputError(
             f"the solution has shape {given.shape}, but it must be {problem.dim} finite numbers, ({problem.dim},); "

@@ -9,7 +9,7 @@ import numpy as np
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError, check_whole
-from lessbits.problems.custom import Constants, Declared, known
+from lessbits.problems.custom import MOST_NODES, Constants, Declared, check_answer, known
 from lessbits.problems.solutions import SolutionChoice, choose_solution
 
 
@@ -54,8 +54,12 @@ class Stream(Declared):
 
         `solution` is x* if you know it, "compute" to find it from the expected loss, or None to do without.
         """
-        nodes, dim = check_whole("nodes", nodes, 1), check_whole("dim", dim, 1)
+        nodes, dim = check_whole("nodes", nodes, 1, MOST_NODES), check_whole("dim", dim, 1)
         constants = Constants(smoothness, convexity, sample_smoothness, noise).checked()
+        number = jax.ShapeDtypeStruct((), jnp.int32)
+        of = "a point, an iteration and a node"
+        check_answer("the gradient of a sample", sample_gradient, of, (dim, (dim,)), number, number)
+        check_answer("the mean loss", mean_loss, "a point and a node", (dim, ()), number)
         numbers = jnp.arange(nodes, dtype=jnp.int32)
         made = cls(jnp.ones(nodes, jnp.int32), dim, constants, mean_loss, sample_gradient, numbers)
         return choose_solution(made, solution)

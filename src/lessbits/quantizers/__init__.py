@@ -4,9 +4,9 @@ import difflib
 import re
 from collections.abc import Callable
 
-from lessbits.errors import InputError, check_whole
-from lessbits.quantizers.base import Compressor, Contraction, Quantizer
-from lessbits.quantizers.composition import Composition
+from lessbits.errors import InputError, check_function, check_kind, check_whole, shown
+from lessbits.quantizers.base import LARGEST_DIM, Compressor, Contraction, Quantizer
+from lessbits.quantizers.composition import KEYED, Composition
 from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
 from lessbits.quantizers.dither import Dither
 from lessbits.quantizers.exact import Exact
@@ -37,8 +37,6 @@ __all__ = [
     "register_quantizer",
 ]
 
-# These use the same random stream as a composition, so they cannot be its second part.
-KEYED = (Composition, Fading, RandK, SubtractiveDither)
 # Spellings without a number, and prefixes of spellings with one: NAME-K or NAME:K.
 _PLAIN: dict[str, Callable[[], Compressor]] = {
     "exact": Exact,
@@ -63,6 +61,9 @@ def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
     >>> make_quantizer("halved-10", dim=20).name
     'rand-5'
     """
+    if not isinstance(spelling, str) or not spelling.strip("-:"):
+        raise InputError(f"the spelling is {shown(spelling)}, but it must be a text such as 'mine' or 'mine-'")
+    check_function("what makes a quantizer", make, "its number, or of nothing")
     if spelling.endswith(("-", ":")):
         _NUMBERED[spelling] = make
     else:
@@ -78,10 +79,11 @@ def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237
     """
-    dim = check_whole("dim", dim, 1)
+    dim = check_whole("dim", dim, 1, LARGEST_DIM)
     if not isinstance(spelling, str | Compressor):
-        raise InputError(f"the quantizer is {spelling!r}, but it must be a name such as 'dit-4', or a quantizer")
+        raise InputError(f"the quantizer is {shown(spelling)}, but it must be a name such as 'dit-4', or a quantizer")
     quantizer = spelling if isinstance(spelling, Compressor) else _read(spelling, dim)
+    check_kind(f"what was registered as {shown(spelling)}", quantizer, Compressor, "return one where it is made")
     quantizer.check(dim)
     return quantizer
 

@@ -15,6 +15,7 @@ from lessbits._internal.summation import separate, squared_distances, squared_no
 
 SCALE_SLACK = 2.0**-7  # scales are rounded up to the first 16 bits of a float32: relative error below this
 FLOAT_BITS = 32  # the paper's b, for nominal bit counts
+LARGEST_DIM = 2**31 - 1  # coordinates are counted in 32-bit integers
 TRIED_ROWS, TRIED_NUMBERS = 64, 2**20  # size of the sample that estimates the typical ω: vectors, and numbers in all
 LARGEST_NORM = 1e30
 SMALLEST_SCALE = 1e-34  # norms from 1e-30 to LARGEST_NORM are supported; the largest entry may be √d times smaller

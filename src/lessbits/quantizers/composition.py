@@ -6,8 +6,11 @@ import jax
 
 from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Draws, Purpose
+from lessbits.errors import InputError, check_kind
 from lessbits.quantizers.base import Payload, Quantizer
+from lessbits.quantizers.fading import Fading
 from lessbits.quantizers.rand_k import RandK
+from lessbits.quantizers.subtractive import SubtractiveDither
 
 
 @pytree
@@ -27,6 +30,10 @@ class Composition(Quantizer):
 
     def check(self, dim: int) -> None:
         """k must be at most d, and the second quantizer must take k coordinates."""
+        check_kind("the first part of a composition", self.first, RandK, "make one with RandK.make")
+        check_kind("the second part of a composition", self.second, Quantizer, "make one with make_quantizer")
+        if isinstance(self.second, KEYED):
+            raise InputError(f"{self.name} is no composition: the second part cannot be of this kind; take dit-4")
         self.first.check(dim)
         self.second.check(int(self.first.kept))
 
@@ -46,3 +53,7 @@ class Composition(Quantizer):
     def bits(self, dim: int) -> float:
         """The second quantizer's bits for k coordinates, and their positions."""
         return self.second.bits(int(self.first.kept)) + self.first.kept * math.log2(dim)
+
+
+# These use the same random stream as a composition, so they cannot be its second part.
+KEYED = (Composition, Fading, RandK, SubtractiveDither)

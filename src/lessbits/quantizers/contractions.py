@@ -9,8 +9,16 @@ import jax.numpy as jnp
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Draws
 from lessbits._internal.summation import sum_pairwise
-from lessbits.errors import InputError, is_whole
-from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Contraction, Payload, Quantizer, short_scale
+from lessbits.errors import InputError, check_kind, check_whole, is_whole, shown
+from lessbits.quantizers.base import (
+    FLOAT_BITS,
+    LARGEST_DIM,
+    SCALE_SLACK,
+    Contraction,
+    Payload,
+    Quantizer,
+    short_scale,
+)
 
 
 @pytree
@@ -22,8 +30,10 @@ class TopK(Contraction):
     @classmethod
     def make(cls, kept: int) -> "TopK":
         """Check k. `check` compares it with d, which is not known here."""
-        if not is_whole(kept, 1):
-            raise InputError(f"top-{kept} keeps {kept} coordinates, but k must be from 1 to the dimension d")
+        if not is_whole(kept, 1, LARGEST_DIM):
+            raise InputError(
+                f"top-{shown(kept)} keeps {shown(kept)} coordinates, but k must be from 1 to the dimension d"
+            )
         return cls(int(kept))
 
     @property
@@ -67,7 +77,8 @@ class Scaled(Contraction):
     @classmethod
     def make(cls, quantizer: Quantizer, dim: int) -> "Scaled":
         """Scale by 1/(1+ω) for this dimension."""
-        return cls(quantizer, 1 / (1 + quantizer.omega(dim)))
+        check_kind("the quantizer", quantizer, Quantizer, "scale an unbiased one, such as make_quantizer('dit-4', dim)")
+        return cls(quantizer, 1 / (1 + quantizer.omega(check_whole("dim", dim, 1, LARGEST_DIM))))
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ from jax import lax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Draws
-from lessbits.errors import InputError, is_whole
+from lessbits.errors import InputError, is_whole, shown
 from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Quantizer, distances, norms, short_scale
 
 MOST_LEVELS = 2**23 - 1  # float32 holds every level exactly
@@ -78,7 +78,7 @@ class Dither(Quantizer):
         """Check s and pick the smallest integer type that holds -s … s."""
         if not is_whole(level_count, 1, MOST_LEVELS):
             raise InputError(
-                f"dithering was given s = {level_count} levels, but s must be an integer from 1 to {MOST_LEVELS}"
+                f"dithering was given s = {shown(level_count)} levels, but s must be an integer from 1 to {MOST_LEVELS}"
             )
         level_type = next(kind for kind in ("int8", "int16", "int32") if level_count <= jnp.iinfo(kind).max)
         return cls(float(level_count), level_type)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Draws
-from lessbits.errors import InputError, is_whole
+from lessbits.errors import InputError, is_whole, shown
 from lessbits.quantizers.base import FLOAT_BITS, SCALE_SLACK, Contraction, norms, short_scale
 
 MOST_LEVEL = 2**23 - 1  # float32 holds every level exactly
@@ -39,7 +39,7 @@ class Grid(Contraction):
         """Check F."""
         if not is_whole(fineness, 1, MOST_LEVEL):
             raise InputError(
-                f"grid:{fineness} was given, but the fineness must be a whole number from 1 to {MOST_LEVEL}"
+                f"grid:{shown(fineness)} was given, but the fineness must be a whole number from 1 to {MOST_LEVEL}"
             )
         return cls(float(fineness))
 

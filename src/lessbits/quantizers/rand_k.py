@@ -10,8 +10,8 @@ from jax import lax
 from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Draws
 from lessbits._internal.summation import separate
-from lessbits.errors import InputError, is_whole
-from lessbits.quantizers.base import FLOAT_BITS, Quantizer
+from lessbits.errors import InputError, is_whole, shown
+from lessbits.quantizers.base import FLOAT_BITS, LARGEST_DIM, Quantizer
 
 MOST_STEPS = 4096  # number of strides to choose from; more of them make no visible difference
 
@@ -56,8 +56,8 @@ class RandK(Quantizer):
     @classmethod
     def make(cls, kept: int) -> "RandK":
         """Check k. `check` compares it with d, which is not known here."""
-        if not is_whole(kept, 1):
-            raise InputError(f"rand-{kept} was given, but k must be an integer from 1 to the dimension d")
+        if not is_whole(kept, 1, LARGEST_DIM):
+            raise InputError(f"rand-{shown(kept)} was given, but k must be an integer from 1 to the dimension d")
         return cls(float(kept))
 
     @property

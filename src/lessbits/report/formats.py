@@ -10,11 +10,11 @@ import numpy as np
 from lessbits._internal.figures import COLOURS, label_axis
 from lessbits._internal.files import write_whole
 from lessbits.engines.recording.trace import Trace
-from lessbits.errors import InputError, check_name, printable
+from lessbits.errors import InputError, check_name, check_path, printable, shown
 from lessbits.report.names import report_facts, report_heading
 from lessbits.report.page import html_page
 from lessbits.report.plots import LINES, MARKERS, in_style, new_figure, save_figure
-from lessbits.report.runs import axis_end, end_note, further_row, is_spread, main_row
+from lessbits.report.runs import X_AXES, axis_end, end_note, further_row, is_spread, main_row
 from lessbits.report.seeds import RunGroup, band, distinct, group_runs
 from lessbits.report.verdict import goal_of, ranked, target_of, verdict
 
@@ -63,7 +63,10 @@ def write_report(
         >>> trace = lessbits.simulate(problem, network, method, iterations=500, until=1e-3)
         >>> lessbits.write_report([trace], "report.html")  # doctest: +SKIP
     """
-    path = Path(path)
+    path = check_path("the report", path)
+    if not isinstance(traces, Sequence) or not traces or not all(isinstance(trace, Trace) for trace in traces):
+        raise InputError(f"the runs are {shown(traces)}, but they must be a list of traces, at least one")
+    check_name("x_axis", x_axis, [title for _, title, _, _ in X_AXES])
     kind = kind or path.suffix.lstrip(".") or "html"
     check_name("format", kind, FORMATS)
     if kind == "html":

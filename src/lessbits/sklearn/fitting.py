@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
-from lessbits.errors import InputError, check_name, check_number, check_whole
+from lessbits.errors import InputError, check_flag, check_name, check_number, check_whole
 from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
 from lessbits.networks import Network, network_from
@@ -165,9 +165,11 @@ class Decentralized(BaseEstimator):
     def _check(self) -> None:
         """Raise InputError for parameters of the wrong type."""
         for name in ("n_nodes", "max_iter", "batch_size"):
-            check_whole(name, getattr(self, name), 1)
+            check_whole(name, getattr(self, name), 1, 2**31 - 1)
         if not isinstance(self.verbose, Integral):
             raise InputError(f"verbose is {self.verbose!r}, but it must be 0 or 1")
+        for name in ("standardize", "fit_intercept"):
+            check_flag(name, getattr(self, name))
         check_number("tol", self.tol)
         if not 0 < self.tol < 1:
             raise InputError(

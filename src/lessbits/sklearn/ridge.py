@@ -1,14 +1,13 @@
 """Ridge regression fitted by the nodes of a network."""
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_number
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.quantizers import Compressor
 from lessbits.sklearn.dealing import Rows, Task
@@ -104,8 +103,7 @@ class DecentralizedRidge(RegressorMixin, Decentralized):
         Returns:
             The fitted estimator itself.
         """
-        if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:
-            raise InputError(f"alpha is {self.alpha!r}, but it must be a finite number from 0 on")
+        check_number("alpha", self.alpha, 0)
         rows, targets = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, multi_output=True
         )

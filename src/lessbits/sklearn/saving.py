@@ -10,7 +10,7 @@ import numpy as np
 from lessbits._internal.arrays import check_format, read_arrays, write_arrays
 from lessbits._internal.plain_values import plain
 from lessbits.engines.recording.trace import Trace
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_path
 from lessbits.networks import Network, make_network
 from lessbits.quantizers import Compressor
 from lessbits.sklearn.model_checks import as_names, check_coefficients, check_facts, check_network
@@ -22,6 +22,7 @@ NAMES = ("classes_", "feature_names_in_", "groups_")  # these may be texts
 
 def save_model(model: Any, path: str | PathLike[str]) -> None:
     """Write the parameters, the coefficients and the run."""
+    path = check_path("the file of the model", path)
     sites = getattr(model, "groups_", None)
     parameters = {name: _stored(name, value, sites) for name, value in model.get_params(deep=False).items()}
     facts = {

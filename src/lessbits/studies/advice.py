@@ -11,8 +11,8 @@ from lessbits._internal.wording import human
 from lessbits.config.build import build_parts
 from lessbits.config.choices import apply_choice, check_question
 from lessbits.config.settings import Settings
-from lessbits.engines.checks import default_goal
-from lessbits.errors import check_flag, check_positive, check_whole
+from lessbits.engines.checks import GOALS, default_goal
+from lessbits.errors import check_flag, check_name, check_positive, check_whole
 from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
 from lessbits.networks import Network
@@ -20,6 +20,7 @@ from lessbits.problems import Problem
 from lessbits.problems.origin import check_kinds, check_sites
 from lessbits.report.advice_text import advice_report
 from lessbits.studies.compression import free_compression
+from lessbits.theory.theorems import MESSAGES
 from lessbits.tuning.estimates import Constraints, Estimate
 from lessbits.tuning.trials import estimate_fewest_bits
 
@@ -50,8 +51,12 @@ class AdviseOptions:
         """Raise an `InputError` if the options are not valid."""
         if self.until is not None:
             check_positive("until", self.until)
+        if self.goal is not None:
+            check_name("goal", self.goal, GOALS)
+        if self.messages is not None:
+            check_name("messages", self.messages, MESSAGES)
         check_flag("corrected", self.corrected)
-        check_whole("batch_size", self.batch_size, 1)
+        check_whole("batch_size", self.batch_size, 1, 2**31 - 1)
 
 
 class AdviseKeywords(TypedDict, total=False):

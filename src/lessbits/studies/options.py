@@ -8,9 +8,19 @@ from typing import TypedDict
 from lessbits.engines.checks import Metric
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.trace import LinkModel
-from lessbits.errors import InputError, check_flag, check_number, check_path, check_seeds, check_whole
+from lessbits.errors import (
+    InputError,
+    check_flag,
+    check_function,
+    check_name,
+    check_number,
+    check_path,
+    check_seeds,
+    check_whole,
+)
 from lessbits.methods.registry import find_method
 from lessbits.quantizers import make_quantizer
+from lessbits.theory.theorems import MESSAGES
 
 METHODS = ("primal-dual", "tree", "lead", "choco")
 QUANTIZERS = ("exact", "dit-4", "dit-2")
@@ -74,13 +84,21 @@ class CompareOptions:
         if self.until is None:
             raise InputError("a comparison needs a target: give until")
         check_number("until", self.until, 0)
-        check_whole("iterations", self.iterations, 1)
+        check_whole("iterations", self.iterations, 1, 2**31 - 1)
         if self.record_every is not None:
             check_whole("record_every", self.record_every, 1)
         check_whole("batch_size", self.batch_size, 1)
         check_seeds(self.seeds)
         for name in ("tuned", "corrected"):
             check_flag(name, getattr(self, name))
+        self._check_optional()
+
+    def _check_optional(self) -> None:
+        """Raise an `InputError` for what may be left out."""
+        if self.messages is not None:
+            check_name("messages", self.messages, MESSAGES)
+        if self.progress is not None:
+            check_function("progress", self.progress, "a line")
         if self.out is not None:
             check_path("out", self.out)
 

@@ -12,7 +12,7 @@ from lessbits.config.settings import Settings
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_kind
 from lessbits.methods.base import Method
 from lessbits.networks import Network, network_from
 from lessbits.problems import Problem
@@ -64,6 +64,8 @@ class Study:
         """
         if not isinstance(problem, Problem):
             raise InputError(f"the problem is {problem!r}, but it must be a Problem, such as lessbits.Logistic")
+        if settings is not None:
+            check_kind("settings", settings, Settings, "make them with lessbits.Settings")
         self.problem = problem
         self.network: Network = network_from(network, problem.nodes, names=origin_of(problem).sites or None)
         check_sites(problem, self.network)
@@ -140,7 +142,7 @@ class Study:
         """Write a report of all runs to a file: .html, .md, .png, .svg or .pdf."""
         if not self.runs:
             raise InputError("there are no runs to report yet: call run or compare first")
-        write_report(self.runs, Path(path))
+        write_report(self.runs, path)
 
     def __repr__(self) -> str:
         """Show the problem, the network and the number of runs."""

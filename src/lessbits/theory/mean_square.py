@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lessbits.errors import InputError, check_name, check_positive
-from lessbits.theory.theorems import StepSizes, TheoryInputs
+from lessbits.errors import InputError, check_name
+from lessbits.theory.theorems import MESSAGES, StepSizes, TheoryInputs, check_inputs, check_sizes
 
 NOISE_MARGIN = 1.2  # factor on the typical noise, because differences are not quite Gaussian
 CURVATURES = 5  # log-spaced between μ and L
@@ -91,6 +91,10 @@ def mean_square_rate(option: str, inputs: TheoryInputs, sizes: StepSizes, messag
     >>> round(mean_square_rate("B", ring, StepSizes(13.0, 0.063, 0.15), "broadcast", corrected=True), 2)
     0.94
     """
+    check_name("option", option, LARGEST_ETA)
+    check_name("messages", messages, MESSAGES)
+    check_inputs(inputs)
+    check_sizes(sizes)
     return _rate(option, inputs, _Modes.of(inputs), sizes, messages, corrected)[0]
 
 
@@ -109,8 +113,9 @@ def practical_step_sizes(
     """
     from scipy.optimize import minimize
 
-    check_name("option", option, ("A", "B", "C", "D"))
-    check_positive("the smoothness L", inputs.smoothness)
+    check_name("option", option, LARGEST_ETA)
+    check_name("messages", messages, MESSAGES)
+    check_inputs(inputs)
     if option == "A" and inputs.convexity <= 0:
         raise InputError(
             "option A needs strongly convex losses, but μ = 0: add regularization above 0, or take option B"

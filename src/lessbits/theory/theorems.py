@@ -7,7 +7,9 @@ smoothness), ω is `omega`. Of the network only λ_max, λ_min⁺ and the larges
 import math
 from typing import NamedTuple
 
-from lessbits.errors import InputError, check_name, check_positive
+from lessbits.errors import InputError, check_kind, check_name, check_number, check_positive
+
+MESSAGES = ("independent", "broadcast", "edge")
 
 
 class TheoryInputs(NamedTuple):
@@ -86,14 +88,31 @@ class LyapunovWeights(NamedTuple):
     anchor: float
 
 
+def check_inputs(inputs: TheoryInputs) -> None:
+    """Raise an `InputError` for constants that no problem, network or quantizer has."""
+    check_kind("inputs", inputs, TheoryInputs, "see lessbits.theory")
+    for name in ("smoothness", "lambda_max", "lambda_min", "max_weight", "samples"):
+        check_positive(name, getattr(inputs, name))
+    for name in ("omega", "noise", "fading"):
+        check_number(name, getattr(inputs, name), 0)
+    check_number("convexity", inputs.convexity)  # a computed μ may be slightly below 0
+
+
+def check_sizes(sizes: StepSizes) -> None:
+    """Raise an `InputError` for step sizes that are no numbers from 0 on."""
+    check_kind("sizes", sizes, StepSizes, "theory.step_sizes returns them")
+    for name, size in sizes._asdict().items():
+        check_number(name, size, 0)
+
+
 def _check(option: str, inputs: TheoryInputs) -> None:
     check_name("option", option, ("A", "B", "C", "D"))
+    check_inputs(inputs)
     if inputs.convexity <= 0:
         raise InputError(
             f"theory's step sizes need strong convexity, but μ = {inputs.convexity:g}: "
             "add regularization above 0, take practical step sizes, or give theta and eta"
         )
-    check_positive("the smoothness L", inputs.smoothness)
 
 
 def step_sizes(option: str, inputs: TheoryInputs, target: float | None = None) -> StepSizes:
@@ -109,6 +128,8 @@ def step_sizes(option: str, inputs: TheoryInputs, target: float | None = None) -
     0.75
     """
     _check(option, inputs)
+    if target is not None:
+        check_positive("the target error", target)
     alpha = 1 / (1 + inputs.omega)
     theta = inputs.convexity / ((1 if option == "A" else 2) * inputs.spread)
     if option == "C":
@@ -146,6 +167,8 @@ def rate(option: str, inputs: TheoryInputs, eta: float | None = None) -> float:
         eta: Step size of option C; by default 1/(2L).
     """
     _check(option, inputs)
+    if eta is not None:
+        check_positive("eta", eta)
     condition = inputs.spread / (inputs.convexity * inputs.lambda_min)
     terms = [2 * (inputs.omega + 1)]
     if option == "C":
@@ -166,6 +189,8 @@ def noise_floor(inputs: TheoryInputs, eta: float) -> float:
         inputs: The numbers that the theorems depend on.
         eta: Step size η of the gradient.
     """
+    check_inputs(inputs)
+    check_positive("eta", eta)
     return 4 * eta**2 * inputs.noise / rate("C", inputs, eta)
 
 
@@ -181,6 +206,7 @@ def iterations(option: str, inputs: TheoryInputs, target: float, start: float) -
         start: The Lyapunov function at the start, Ψ⁰, divided by n.
     """
     check_positive("the target error", target)
+    check_number("start, the Lyapunov function at the start,", start, 0)
     sizes = step_sizes(option, inputs, target if option == "C" else None)
     if option == "A":
         factor = inputs.lambda_max / inputs.convexity**2
@@ -202,6 +228,8 @@ def lyapunov_coefficients(option: str, inputs: TheoryInputs, sizes: StepSizes) -
         sizes: The step sizes.
     """
     check_name("option", option, ("A", "B", "C", "D"))
+    check_inputs(inputs)
+    check_sizes(sizes)
     iterate = 0.0 if option == "A" else (1 - sizes.eta * inputs.convexity / 2) * sizes.theta / sizes.eta
     memory = 8 * sizes.theta**2 * inputs.omega * inputs.max_weight / sizes.alpha
     anchor = 8 * inputs.smoothness * sizes.eta * sizes.theta if option == "D" else 0.0
@@ -214,6 +242,7 @@ def free_omega(inputs: TheoryInputs) -> float:
     Args:
         inputs: The numbers that the theorems depend on.
     """
+    check_inputs(inputs)
     return min(inputs.rho / inputs.rho_inf, inputs.condition_number * inputs.rho)
 
 
@@ -227,6 +256,8 @@ def noise_inflation(inputs: TheoryInputs, messages: str = "independent") -> floa
         inputs: The numbers that the theorems depend on.
         messages: "independent", "broadcast" or "edge".
     """
+    check_inputs(inputs)
+    check_name("messages", messages, MESSAGES)
     weight = inputs.lambda_max if messages == "broadcast" else inputs.max_weight
     return 1 + 3 * inputs.omega * weight / inputs.lambda_max
 

@@ -1,10 +1,10 @@
 """Log grids of step sizes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 
 import numpy as np
 
-from lessbits.errors import InputError, check_name, check_whole
+from lessbits.errors import InputError, check_name, check_whole, is_number, shown
 from lessbits.methods.base import Method
 from lessbits.methods.request import StepSize
 
@@ -23,7 +23,9 @@ def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list
             middle = number_of(method, name, per_decade)
             around = [value_of(declared, middle + offset, per_decade) for offset in range(-AROUND, AROUND + 1)]
             values = [value for value in around if is_possible(declared, value)]
-        if not len(values) or not all(np.isfinite(value) and value >= 0 for value in values):
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sized) or not np.size(values):
+            raise InputError(f"the grid of {name} is {shown(values)}, but it must be a list of numbers from 0 on")
+        if not all(is_number(value) and value >= 0 for value in values):
             raise InputError(f"the grid of {name} has no values, or some that are no numbers from 0 on")
         if 0 in values and not declared.from_zero:
             raise InputError(f"the grid of {name} has 0, but it must be above 0")

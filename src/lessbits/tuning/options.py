@@ -8,6 +8,7 @@ from typing import Self, TypedDict
 from lessbits.errors import (
     InputError,
     check_flag,
+    check_function,
     check_name,
     check_number,
     check_path,
@@ -68,14 +69,18 @@ class TuneOptions:
             check_number("until", self.until, 0)
         for name in ("iterations", "record_every", "width"):
             if getattr(self, name) is not None:
-                check_whole(name, getattr(self, name), 1)
+                check_whole(name, getattr(self, name), 1, 2**31 - 1)
         for name in ("epochs", "bits"):
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
         check_number("margin", self.margin, 1)
         check_whole("per_decade", self.per_decade, 1)
         check_flag("grow", self.grow)
+        if self.progress is not None:
+            check_function("progress", self.progress, "a line")
         out = None if self.out is None else check_path("out", self.out)
+        if out is not None and out.exists() and not out.is_dir():
+            raise InputError(f"out is {out}, which is no folder: name another")
         return replace(self, aim=aim, seeds=check_seeds(self.seeds), out=out)
 
     def say(self, text: str) -> None:

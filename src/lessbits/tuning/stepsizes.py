@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from lessbits._internal.logging import say_if_slow
-from lessbits.errors import InputError, check_name, check_seed
+from lessbits.errors import InputError, check_name, check_number, check_seed
 from lessbits.methods.base import Method
 from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
@@ -58,6 +58,8 @@ def make_method(
         1.0
     """
     check_seed(seed)
+    if target is not None:
+        check_number("target", target, 0)
     choices = {"stepsizes": stepsizes, "target": target, **choices}
     return configure_method(*make_request(name, problem, network, quantizer, **choices), seed)
 

@@ -19,7 +19,7 @@ from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.rank import Rank
 from lessbits.engines.distributed.watch import Watch
 from lessbits.engines.options import LARGEST_COUNT, RunOptions
-from lessbits.errors import InputError, check_whole
+from lessbits.errors import InputError, check_kind, check_whole, shown
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
@@ -108,6 +108,9 @@ class Node:
                 longest iteration so far.
         """
         dim = check_whole("dim", dim, 1)
+        check_kind("the network", network, Network, "make one with lessbits.make_network")
+        if communicator is not None and not hasattr(communicator, "Get_rank"):
+            raise InputError(f"the communicator is {shown(communicator)}, but it must be one of mpi4py")
         self._transport = MpiTransport(communicator)
         self.number, self.dim, self.iteration = self._transport.rank, dim, 0
         atexit.register(Watch(self._transport, patience).stop)  # after the departure notice, which is registered later

@@ -9,6 +9,7 @@ import numpy as np
 
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.scoring import MetricChoice, Target, at_point, join_facts, mean_point
+from lessbits.errors import check_kind
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.solutions import known_solution, remember_solution
 
@@ -42,6 +43,8 @@ class PartitionedProblem(Problem):
     """
 
     def __init__(self, here: Problem, transport: Transport) -> None:
+        check_kind("the problem of this rank", here, Problem, "make one with lessbits.make_problem")
+        check_kind("the transport", transport, Transport, "SingleProcess() or MpiTransport()")
         self.here, self.transport = here, transport
         self.endless, self.averages = here.endless, here.averages  # type: ignore[misc]
         self.has_losses = here.has_losses

@@ -1,5 +1,6 @@
 """Checkpoints, from which a run resumes with the same numbers. They are written atomically."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from lessbits._internal.locks import FolderLock
 from lessbits._internal.logging import logger
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.recording.checkpoint_files import Checkpoint, Identity, read_checkpoint, read_marks
-from lessbits.errors import InputError, check_flag, check_path, check_whole
+from lessbits.errors import InputError, check_flag, check_path, check_whole, shown
 
 KEPT = 2  # checkpoints, so that one is left if the newest is damaged
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
@@ -24,6 +25,14 @@ class _Run:
 
     lock: FolderLock | None = None
     written: list[int] = field(default_factory=list)  # iterations that it wrote or resumed from
+
+
+def _is_json(values: Mapping[str, Any]) -> bool:
+    try:
+        json.dumps(dict(values))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,10 @@ class Checkpoints:
         if self.resume_at is not None:
             check_whole("resume_at", self.resume_at, 0)
         check_flag("resume", self.resume)
+        if not isinstance(self.settings, Mapping) or not _is_json(self.settings):
+            raise InputError(
+                f"the settings of checkpoints are {shown(self.settings)}, but they must map names to what JSON can hold"
+            )
 
     def path(self, iteration: int) -> Path:
         """Return the file of the checkpoint of an iteration."""

@@ -14,7 +14,7 @@ from lessbits._internal.notebook import html_facts
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import human
 from lessbits.engines.recording.trace_checks import check_trace
-from lessbits.errors import check_name, check_number, check_positive, printable
+from lessbits.errors import check_name, check_number, check_path, check_positive, printable
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -49,7 +49,7 @@ class LinkModel:
         """Raise an `InputError` for negative times, and for a bandwidth that is not above 0."""
         check_number("latency", self.latency, 0)
         check_number("gradient, seconds per sample gradient,", self.gradient, 0)
-        if self.bandwidth != float("inf"):  # which is the usual one
+        if not (isinstance(self.bandwidth, float) and self.bandwidth == float("inf")):  # which is the usual one
             check_positive("bandwidth", self.bandwidth)
 
     def seconds(self, iterations: np.ndarray, bits: np.ndarray, gradients_per_node: np.ndarray) -> np.ndarray:
@@ -196,7 +196,7 @@ class Trace:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the trace to a safetensors file, atomically."""
-        write_arrays(path, *self.packed())
+        write_arrays(check_path("the file of the trace", path), *self.packed())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Trace":

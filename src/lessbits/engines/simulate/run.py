@@ -32,7 +32,7 @@ from lessbits.engines.simulate.chunks import ChunkRecorder
 from lessbits.engines.simulate.devices import choose_devices, shard_rows
 from lessbits.engines.simulate.program import Measure, Program, RecordTally
 from lessbits.engines.stopping import Ending, finish
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_flag
 from lessbits.methods.base import Method, Start, State
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -119,7 +119,7 @@ def simulate(
         (True, True)
     """
     run_options = read_options(RunOptions, options, "simulate")
-    if encode:
+    if check_flag("encode", encode):
         if measures:
             raise InputError("further measures were given with encode: they need a run without it")
         return run_stepwise(problem, network, method, SingleProcess(), run_options)
