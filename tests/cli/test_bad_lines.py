@@ -23,6 +23,7 @@ FILES = {
     "dense.mtx": "%%MatrixMarket matrix array real general\n9000000 9000000\n1\n",
     "escape.csv": f"{ESCAPE},b\n1,2\n3,4\n",
     "two.csv": "a,b\n1,2\n3,4\n",
+    "huge.csv": f"a,y\n1,{10**30}\n2,{10**30 + 1}\n",
     "wide.libsvm": "1 2000000000:1\n-1 1:0.5\n",
     "escape.libsvm": f"1 1:0.5\n{ESCAPE} 1:2\n",
     "bad.trace": "no trace",
@@ -56,6 +57,8 @@ OTHERS = [
     *(f"run {name}" for name in FILES if name.endswith(".toml")),
     *("run --checkpoint-every 0 --checkpoint new", "run --checkpoint-every x", "run --resume", "run --resume-at 3"),
     *("tune --seeds 0", "tune --seeds 1.5", "tune --aim wrong", "tune --until -1", "tune --epochs x"),
+    *("tune --goal bits --until 1e-3 --seeds 0", "tune --goal bits --until 1e-3 --seeds 5000"),
+    *("tune --goal bits --until 1e-3 --per-decade 0", "data info huge.csv --target y"),
     *("compare --seeds 0", "compare --methods leed", "compare --quantizers dot-4", "compare --until nan"),
     *(
         "compare --methods ,",
@@ -100,6 +103,12 @@ def test_bad_lines(monkeypatch, capsys, files, line):
 def test_names_do_not_drive_the_terminal(monkeypatch, capsys, files, words):
     monkeypatch.chdir(files)
     run_badly(monkeypatch, capsys, words)
+
+
+def test_one_file_for_two_outputs_is_seen_through_its_path(monkeypatch, capsys, tmp_path):
+    (tmp_path / "sub").mkdir()
+    run_badly(monkeypatch, capsys, ["run", "--json", f"{tmp_path}/out", "--save", f"{tmp_path}/sub/../out"])
+    assert not (tmp_path / "out").exists()
 
 
 def test_names_of_columns_do_not_drive_the_terminal(monkeypatch, capsys, files):

@@ -95,12 +95,13 @@ def as_sites(given: Any, what: str) -> np.ndarray:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 1 and array.dtype.kind == "O":
-        array = _one_kind(array, what)
+        array = _one_kind(_large_as_text(array), what)
     if array.ndim == 1 and array.dtype.kind == "f":
         if not np.isfinite(array).all():
             row = int((~np.isfinite(array)).argmax())
             raise InputError(f"{what} are missing in row {row} (counted from 0): name one for each row")
-        array = array.astype(np.int64) if (array == np.rint(array)).all() else array.astype(np.str_)
+        whole = (array == np.rint(array)).all() and (np.abs(_as_float64(array)) < 2.0**63).all()
+        array = array.astype(np.int64 if whole else np.str_)
     if array.ndim != 1 or array.dtype.kind not in "biuUT":
         raise InputError(f"{what} are of shape {array.shape} and dtype {array.dtype}, but each row needs one name")
     return array.astype(np.str_) if array.dtype.kind in "bT" else array
@@ -120,9 +121,31 @@ def _as_array(given: Any, what: str) -> np.ndarray:
 
 def _as_numbers(array: np.ndarray, what: str) -> np.ndarray:
     if array.dtype.kind == "O" and all(isinstance(value, Real) for value in array.flat):
-        return array.astype(np.float64)
+        return _cast(array, np.float64, what)
     _refuse_kind(array.dtype, what, array)
-    return np.asarray(array, dtype=np.float64)
+    return _as_float64(array)
+
+
+def _as_float64(array: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # a long double may be beyond float64: it becomes infinite
+        return np.asarray(array, dtype=np.float64)
+
+
+def _cast(array: np.ndarray, dtype: type, what: str) -> np.ndarray:
+    """Return an array of Python's numbers as one of NumPy's."""
+    try:
+        return array.astype(dtype)
+    except OverflowError:
+        raise InputError(
+            f"{what} have numbers beyond those of {np.dtype(dtype)}: make them smaller, or text if they are names"
+        ) from None
+
+
+def _large_as_text(array: np.ndarray) -> np.ndarray:
+    """Return whole numbers as text if one is beyond 64 bits: as names they differ in every digit."""
+    if all(isinstance(value, Integral) for value in array) and any(abs(int(value)) >= 2**63 for value in array):
+        return np.array([f"{value:d}" if abs(int(value)) < 10**100 else hex(value) for value in array])
+    return array
 
 
 def _refuse_kind(dtype: np.dtype, what: str, array: np.ndarray | None = None) -> None:
@@ -147,7 +170,7 @@ def _one_kind(array: np.ndarray, what: str) -> np.ndarray:
         )
     for kind, dtype in ((Integral, np.int64), (Real, np.float64), (str, np.str_)):
         if all(isinstance(value, kind) for value in array):
-            return array.astype(dtype)
+            return _cast(array, dtype, what)
     kinds = sorted({type(value).__name__ for value in array})
     raise InputError(f"{what} are of several kinds ({', '.join(kinds)}): make all of them numbers, or all of them text")
 
