@@ -1,4 +1,6 @@
-"""Numbers in words: counts of things, and bits with a unit."""
+"""Numbers in words: counts of things, bits with a unit, and values that were given."""
+
+from typing import Any
 
 
 def counted(number: int | float, thing: str) -> str:
@@ -37,3 +39,16 @@ def mean_and_spread(mean: float, spread: float | None, shape: str) -> str:
     if spread is None:
         return shape.format(mean)
     return f"{shape.format(mean)} ± {spread:,.0f}" if shape.endswith("0f}") else f"{shape.format(mean)} ± {spread:.1g}"
+
+
+def value_in_words(given: Any) -> str:
+    """Return a value for a message, cut short.
+
+    >>> value_in_words(0.5), value_in_words(16**5000)
+    ('0.5', 'a value too long to show')
+    """
+    try:
+        text = f"{given:g}" if isinstance(given, float) else repr(given)
+    except (ValueError, RecursionError):  # a number of more digits than Python writes, as hexadecimal ones can have
+        return "a value too long to show"
+    return text if len(text) <= 60 else f"{text[:57]}..."

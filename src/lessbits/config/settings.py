@@ -8,12 +8,14 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from lessbits._internal.wording import value_in_words
 from lessbits.errors import LARGEST_SEED, InputError, check_name
 from lessbits.methods.registry import BUILT_IN
 
 FORMAT = "lessbits-settings-1"
 LARGEST_NETWORK = 10**7
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
+LARGEST_CONDITION = 1e15  # beyond, 1/κ is lost in the rounding of float64
 STEP_SIZES = ("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay")
 
 
@@ -41,7 +43,9 @@ class Settings(BaseModel):
         None, "Problem", "number of nodes", "16, or what the network file or the sites say", le=LARGEST_NETWORK
     )
     dim: int | None = _setting(None, "Problem", "dimension of x", "250, or what the data say", ge=1, le=LARGEST_COUNT)
-    condition: float = _setting(100.0, "Problem", "condition number κ of a random least-squares problem", "100", ge=1)
+    condition: float = _setting(
+        100.0, "Problem", "condition number κ of a random least-squares problem", "100", ge=1, le=LARGEST_CONDITION
+    )
     samples: int | None = _setting(None, "Problem", "samples per node of a random least-squares problem", "dim", ge=1)
     problem_seed: int | None = _setting(
         None, "Problem", "seed of a random problem and of the split", "that of the run", ge=0, le=LARGEST_SEED
@@ -110,6 +114,7 @@ class Settings(BaseModel):
         "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or fading:SPACING:FACTOR; "
         "for choco and tree also grid:F, top-K, sign, scaled-dit-K",
         "dit-4; grid:10 for tree; exact for methods that send vectors uncompressed",
+        min_length=1,
     )
     stepsizes: Literal["theory", "practical"] = _setting(
         "theory",
@@ -224,11 +229,10 @@ class Settings(BaseModel):
         field = cls.model_fields[name]
         if first["type"] == "literal_error" and isinstance(given, str):
             check_name(name, given, get_args(field.annotation))
-        shown = f"{given:g}" if isinstance(given, float) else repr(given)
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
         wanted = first["msg"].replace("Input should be", "it must be").replace("greater than or equal to", "at least")
+        wanted = wanted.replace("less than or equal to", "at most").replace("String should", "it must")
         leave_out = ", or be left out" if field.default is None else ""
-        return InputError(f"{name} is {shown}, but {wanted.replace('less than or equal to', 'at most')}{leave_out}")
+        return InputError(f"{name} is {value_in_words(given)}, but {wanted}{leave_out}")
 
     def updated(self, **changes: Any) -> Self:
         """Return a copy with some settings changed. Raise an `InputError` for unknown names and invalid values."""
@@ -286,7 +290,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise InputError(f"the settings file {file} is no TOML: {error}") from None
     if (given := values.pop("format", FORMAT)) != FORMAT:
         raise InputError(
-            f"the settings file {file} has the format {given!r}, but this version of lessbits reads {FORMAT!r}: take "
-            "the version that wrote it, or leave the format out and check every setting"
+            f"the settings file {file} has the format {value_in_words(given)}, but this version of lessbits reads "
+            f"{FORMAT!r}: take the version that wrote it, or leave the format out and check every setting"
         )
     return values

@@ -15,6 +15,7 @@ from lessbits.networks.weights import check_nodes, check_size, count_components
 
 # A disconnected random graph is drawn again. For sensible parameters a few draws are enough.
 DRAWS = 20
+MOST_DIGITS = 18  # of a side of a torus
 
 
 class Graph(NamedTuple):
@@ -123,6 +124,7 @@ def erdos_renyi(nodes: int, seed: int, probability: str | None = None) -> Graph:
     name = f"erdos-renyi:{chance:.6g}"
     check_size(f"{name} of {nodes} nodes", chance * nodes * (nodes - 1))
     generator = random.Random(seed)
+    chance = chance if 1 - chance < 1 else 0.0  # networkx divides by log(1 - P)
     return _draw_connected(
         name,
         nodes,
@@ -189,6 +191,8 @@ def _parse_sides(sides: str) -> tuple[int, int]:
     rows, cross, columns = sides.partition("x")
     if not (cross and rows.isascii() and rows.isdigit() and columns.isascii() and columns.isdigit()):
         raise InputError(f"torus:{sides} is not a torus: write rows x columns, as in torus:10x10")
+    if max(len(rows), len(columns)) > MOST_DIGITS:
+        raise InputError(f"a side of the torus has {max(len(rows), len(columns))} digits: write at most {MOST_DIGITS}")
     if min(int(rows), int(columns)) < 1:
         raise InputError(f"torus:{sides} is empty: both sides must be at least 1")
     return int(rows), int(columns)
