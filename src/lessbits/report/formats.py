@@ -42,8 +42,9 @@ def load_runs(places: Sequence[Path], passed_over: Callable[[str], None] | None 
         if len(found) == before:
             why = f" ({'; '.join(lines)})" if lines else ""
             raise InputError(f"the folder {place} has no traces{why}: lessbits run --save NAME.trace writes them")
-        for line in lines if passed_over is not None else ():
-            passed_over(line)
+        if passed_over is not None:
+            for line in lines:
+                passed_over(line)
     return found
 
 
