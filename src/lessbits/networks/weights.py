@@ -136,7 +136,8 @@ def given_weights(edges: np.ndarray, weights: "ArrayLike") -> np.ndarray:
     if bad.size:
         raise InputError(
             f"the weight of edge {_show(edges[bad[0]])} is {values[bad[0]]:g}, "
-            f"but weights must be from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}; leave out an edge that is not there"
+            f"but weights must be finite and above 0, from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}; leave out an "
+            "edge that is not there"
         )
     return values
 

@@ -90,7 +90,7 @@ def _read(spelling: str, dim: int) -> Compressor:
     if spelling.startswith("scaled-"):
         unscaled = spelling.removeprefix("scaled-")
         if unscaled.startswith("scaled-"):
-            raise InputError("the quantizer is scaled twice: write scaled- once")
+            raise InputError(f"{spelling[:60]!r} scales what is scaled, and biased already: name an unbiased quantizer")
         inner = _read(unscaled, dim)
         if not isinstance(inner, Quantizer):
             raise InputError(f"{spelling!r} scales {inner.name}, which is biased already: name an unbiased quantizer")
@@ -99,8 +99,7 @@ def _read(spelling: str, dim: int) -> Compressor:
     if "+" in spelling:
         if spelling.count("+") > 1:
             raise InputError(
-                f"the quantizer has {spelling.count('+') + 1} parts, but a composition has two: write "
-                "rand-K+QUANTIZER, such as rand-50+dit-4"
+                f"{spelling[:60]!r} is no composition of two: write rand-K+QUANTIZER, such as rand-50+dit-4"
             )
         first, second = (_read(part, dim) for part in spelling.split("+"))
         if not isinstance(first, RandK) or not isinstance(second, Quantizer) or isinstance(second, KEYED):
