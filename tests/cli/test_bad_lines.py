@@ -23,6 +23,13 @@ FILES = {
     "dense.mtx": "%%MatrixMarket matrix array real general\n9000000 9000000\n1\n",
     "escape.csv": f"{ESCAPE},b\n1,2\n3,4\n",
     "two.csv": "a,b\n1,2\n3,4\n",
+    "huge.csv": f"a,y\n1,{10**30}\n2,{10**30 + 1}\n",
+    "twice.csv": "a,a,y\n1,2,0\n2,3,1\n",
+    "packed.csv.zst": "no zstandard",
+    "hexadecimal.toml": "nodes = 0x" + "f" * 5000,
+    "format.toml": "format = 0x" + "f" * 5000,
+    "tiny.txt": "0 1 1e-320\n",
+    "brackets.npy": b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"(" * 9000,
     "wide.libsvm": "1 2000000000:1\n-1 1:0.5\n",
     "escape.libsvm": f"1 1:0.5\n{ESCAPE} 1:2\n",
     "bad.trace": "no trace",
@@ -48,6 +55,14 @@ SETTINGS = [
     ),
     *("--momentum 1", "--decay -1", "--condition 0", "--regularization -1", "--precision 16.5", "--eta -1"),
     *("--network torus:0x3", "--network torus:axb", "--network far.txt", "--network dense.mtx", "--network ring:"),
+    *(
+        "--network tiny.txt",
+        "--network brackets.npy",
+        "--network erdos-renyi:1e-300",
+        f"--network torus:{'9' * 5000}x2",
+    ),
+    *("--quantizer ", f"--quantizer {'rand-2+' * 1000}dit-2", f"--quantizer {'scaled-' * 1000}dit-2", "--checkpoint "),
+    *("--problem least-squares --condition 1e300", "--data packed.csv.zst --problem logistic --target y"),
     *("--nodes 10000000 --dim 100000", "--nodes 10000001", "--network complete --nodes 9999999"),
     *("--problem logistic --data wide.libsvm --nodes 2", "--problem logistic --data escape.libsvm --nodes 2"),
     *("--data two.csv", "--data two.csv --target c", "--data text.npz", "--problem softmax", "--target a"),
@@ -56,6 +71,10 @@ OTHERS = [
     *(f"run {name}" for name in FILES if name.endswith(".toml")),
     *("run --checkpoint-every 0 --checkpoint new", "run --checkpoint-every x", "run --resume", "run --resume-at 3"),
     *("tune --seeds 0", "tune --seeds 1.5", "tune --aim wrong", "tune --until -1", "tune --epochs x"),
+    *("tune --goal bits --until 1e-3 --seeds 0", "tune --goal bits --until 1e-3 --seeds 5000"),
+    *("tune --goal bits --until 1e-3 --per-decade 0", "data info huge.csv --target y"),
+    *("advise --scoring off", "compare --scoring off", "tune --goal bits --until 1 --scoring off", "compare --out "),
+    *("advise --batch-size 3", "theory --nodes 4 --dim 3 --batch-size 5", "data info twice.csv"),
     *("compare --seeds 0", "compare --methods leed", "compare --quantizers dot-4", "compare --until nan"),
     *(
         "compare --methods ,",
@@ -100,6 +119,12 @@ def test_bad_lines(monkeypatch, capsys, files, line):
 def test_names_do_not_drive_the_terminal(monkeypatch, capsys, files, words):
     monkeypatch.chdir(files)
     run_badly(monkeypatch, capsys, words)
+
+
+def test_one_file_for_two_outputs_is_seen_through_its_path(monkeypatch, capsys, tmp_path):
+    (tmp_path / "sub").mkdir()
+    run_badly(monkeypatch, capsys, ["run", "--json", f"{tmp_path}/out", "--save", f"{tmp_path}/sub/../out"])
+    assert not (tmp_path / "out").exists()
 
 
 def test_names_of_columns_do_not_drive_the_terminal(monkeypatch, capsys, files):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 from command_line import run_command
 
@@ -92,3 +93,10 @@ def test_mistakes_get_a_line(lessbits_data: Any, words: tuple[str, ...]) -> None
     assert found.status == 2
     assert found.err.count("\n") == 1
     assert found.err.startswith("lessbits: ")
+
+
+def test_columns_of_lists_are_listed(monkeypatch, capsys, tmp_path):
+    pandas.DataFrame({"a": [[1, 2], [3, 4]], "y": [0, 1]}).to_parquet(tmp_path / "lists.parquet")
+    status, out, err = run_command(monkeypatch, capsys, "data", "info", str(tmp_path / "lists.parquet"))
+    assert status == 0, err
+    assert ["a", "other", "-", "0"] in [line.split() for line in out.splitlines()]

@@ -101,3 +101,18 @@ def test_values_that_are_not_finite(bad):
     for features, labels in [([[1.0, bad]], [1]), (sparse.csr_matrix([[1.0, bad]]), [1]), ([[1.0, 2.0]], [bad])]:
         with pytest.raises(InputError, match="NaN or infinite"):
             make(labels, features)
+
+
+@pytest.mark.parametrize(
+    "sites",
+    [[1e300, 2e300, 1e300, 2e300], [10**30, 10**30 + 1, 10**30, 10**30 + 1], [2.0**63, 2.0**64, 2.0**63, 2.0**64]],
+)
+def test_sites_beyond_64_bits_stay_apart(sites):
+    samples = Samples(np.eye(4), np.arange(4.0), "large", np.array(sites))
+    assert len(samples.site_names) == 2
+
+
+def test_long_doubles_beyond_float64_are_refused_as_infinite():
+    labels = np.array([1, 2], np.longdouble) * np.longdouble("1e4000")
+    with pytest.raises(InputError, match="infinite values, the first in row 0"):
+        Samples(np.eye(2), labels, "long")

@@ -2,9 +2,12 @@
 
 import gzip
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas
+import pyarrow.parquet
 import pytest
 
 from lessbits import InputError, Samples, load_samples
@@ -255,3 +258,31 @@ def test_spaces_around_the_names_of_sites_make_no_further_sites(caplog):
     samples = Samples(np.eye(4), [0, 1, 0, 1], "clinics", sites=["Bern", "Bern ", " Basel", "Basel"])
     assert samples.site_names == ("Basel", "Bern")
     assert "spaces around the names of sites of data set 'clinics' are left out (such as in 'Bern ')" in caplog.text
+
+
+def test_locked_archives_and_unknown_compression_get_one_line():
+    for name in ("locked.csv.zip", "locked.npz"):
+        with zipfile.ZipFile(name, "w") as archive:
+            archive.writestr("features.npy" if name.endswith("npz") else "a.csv", "a,b\n1,2\n")
+        content = bytearray(Path(name).read_bytes())
+        flags = content.index(b"PK\x01\x02") + 8
+        for bit, said in ((0x01, "encrypted"), (0x20, "flag bit 5")):
+            content[6] = content[flags] = bit
+            Path(name).write_bytes(content)
+            with pytest.raises(InputError, match=f"cannot read .*{said}"):
+                load_samples(name, target="a")
+
+
+@pytest.mark.parametrize("notes", [b"{}", b"[1]", b"[" * 100_000, b'{"columns": 5, "index_columns": ["zz"]}'])
+def test_forged_notes_of_pandas_in_a_parquet_file_get_one_line(notes):
+    table = pyarrow.Table.from_pandas(FRAME).replace_schema_metadata({b"pandas": notes})
+    pyarrow.parquet.write_table(table, "forged.parquet")
+    with pytest.raises(InputError, match=r"cannot read 'forged\.parquet'"):
+        load_samples("forged.parquet", target="outcome")
+
+
+def test_a_header_of_brackets_is_no_array():
+    with zipfile.ZipFile("brackets.npz", "w") as archive:
+        archive.writestr("features.npy", b"\x93NUMPY\x01\x00" + (9000).to_bytes(2, "little") + b"(" * 9000)
+    with pytest.raises(InputError, match="its first line does not describe an array"):
+        load_samples("brackets.npz")

@@ -197,6 +197,22 @@ def test_other_formats(traces: list[Trace], tmp_path: Path, kind: str) -> None:
         assert "kbit" in content.decode()  # numbers have a unit
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
+def test_a_picture_of_a_run_without_a_finite_error(traces: list[Trace], tmp_path: Path, value: float) -> None:
+    run = traces[0]
+    forged = replace(run, columns={**run.columns, "error": np.full(len(run), value)})
+    write_report([forged, traces[1]], tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_folder_of_damaged_traces_gets_one_line(traces: list[Trace], tmp_path: Path) -> None:
+    run, said = traces[0], []
+    replace(run, columns={**run.columns, "iteration": np.full(len(run), np.nan)}).save(tmp_path / "a.trace")
+    with pytest.raises(InputError, match=r"no traces \(passed over: .*a\.trace .* iterations are not all numbers\)"):
+        load_runs([tmp_path], said.append)
+    assert not said
+
+
 def test_mistakes_get_a_line(traces: list[Trace], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="format"):
         write_report(traces, tmp_path / "report.doc")

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import tokenize
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -76,7 +77,10 @@ def check_array(stream: IO[bytes], path: Path, stored: int) -> None:
 
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, kind = read(stream)
+    try:
+        shape, _, kind = read(stream)
+    except tokenize.TokenError:  # NumPy takes a line that is no Python for one of Python 2, and reads it by words
+        raise ValueError("its first line does not describe an array") from None
     size = kind.itemsize
     for length in shape:
         size *= length

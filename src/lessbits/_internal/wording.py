@@ -1,4 +1,4 @@
-"""Numbers in words: counts of things, and bits with a unit."""
+"""Numbers in words: counts of things, bits with a unit, and values that were given."""
 
 
 def counted(number: int | float, thing: str) -> str:

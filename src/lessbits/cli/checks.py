@@ -10,10 +10,11 @@ from lessbits.errors import InputError
 def check_writable(*files: Path | None, appended: Path | None = None) -> None:
     """Refuse output files that cannot be written, and a file that is named for two outputs."""
     given = [file for file in (*files, appended) if file is not None]
+    places = [os.path.realpath(file) for file in given]
     for file in given:
         if (reason := why_not_writable(file, append=file is appended)) is not None:
             raise InputError(f"{file} cannot be written: {reason}")
-        if given.count(file) > 1 and (file.is_file() or not file.exists()):  # a device takes several
+        if places.count(os.path.realpath(file)) > 1 and (file.is_file() or not file.exists()):  # a device takes several
             raise InputError(f"{file} is named for two outputs: give each its own file")
 
 

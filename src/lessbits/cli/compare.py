@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lessbits.cli.checks import check_folder, check_writable
-from lessbits.cli.flags import ENGINE, Json, Quiet, Seeds, output_flag, search_flag, seed_range, with_settings
+from lessbits.cli.flags import ENGINE, Json, Quiet, Seeds, folder_flag, search_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import Outputs, json_path, print_message, progress_printer, write_result
 from lessbits.config.settings import STEP_SIZES, Settings
@@ -42,7 +42,7 @@ def compare(
     seeds: Seeds = 1,
     out: Annotated[
         Path,
-        output_flag(
+        folder_flag(
             "Folder for the traces of all runs and report.html; those of an earlier comparison are replaced, and one "
             f"that was interrupted is resumed; default: {DEFAULT_FOLDER}.",
             "--out",

@@ -98,25 +98,23 @@ def _describe_columns(path: Path) -> list[dict[str, Any]]:
 
     from lessbits.datasets.tables import read_frame
 
-    frame = read_frame(path)
-    return [
-        {
-            "name": str(name),
-            "kind": "numbers" if is_numeric_dtype(column.dtype) else "text",
-            "different": int(column.nunique()),
-            "missing": int(column.isna().sum()),
-        }
-        for name, column in frame.items()
-    ]
+    described = []
+    for name, column in read_frame(path).items():
+        kind = "numbers" if is_numeric_dtype(column.dtype) else "text"
+        try:
+            different: int | None = int(column.nunique())
+        except TypeError:  # lists and records, which cannot be compared
+            kind, different = "other", None
+        described.append({"name": str(name), "kind": kind, "different": different, "missing": int(column.isna().sum())})
+    return described
 
 
 def _print_columns(columns: list[dict[str, Any]], name: str) -> None:
     width = max(len("column"), *(len(column["name"]) for column in columns))
     print_line(f"{'column':<{width}}  {'kind':<7}  {'different':>9}  {'missing':>7}")
     for column in columns:
-        print_line(
-            f"{column['name']:<{width}}  {column['kind']:<7}  {column['different']:>9,}  {column['missing']:>7,}"
-        )
+        different = "-" if column["different"] is None else f"{column['different']:,}"
+        print_line(f"{column['name']:<{width}}  {column['kind']:<7}  {different:>9}  {column['missing']:>7,}")
     print()
     print_line("name the column to predict and, if a column names the site of each row, that one:")
     print_line(f"  lessbits data info {shlex.quote(name)} --target COLUMN [--site COLUMN]")

@@ -100,6 +100,19 @@ def output_flag(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False)
 
 
+def folder_flag(text: str, *names: str) -> Any:
+    """Declare a flag of the group Output that names a folder; an empty name, which Path reads as ".", is refused."""
+    return typer.Option(
+        *names, help=text, rich_help_panel="Output", show_default=False, parser=_read_folder, metavar="PATH"
+    )
+
+
+def _read_folder(given: str | Path) -> Path:
+    if not str(given):
+        raise typer.BadParameter("the name of the folder is empty; write . for this folder")
+    return Path(given)
+
+
 def search_flag(text: str, *names: str, values: Sequence[str] = ()) -> Any:
     """Declare a flag of the group Search; a shell completes it with `values`."""
     return typer.Option(

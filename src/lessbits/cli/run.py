@@ -9,7 +9,7 @@ import typer
 from lessbits._internal.files import keep_elsewhere, write_whole
 from lessbits.cli.checks import check_scored, check_writable
 from lessbits.cli.exit_status import MISTAKE
-from lessbits.cli.flags import Json, Quiet, Seeds, output_flag, seed_range, with_settings
+from lessbits.cli.flags import Json, Quiet, Seeds, folder_flag, output_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import Outputs, json_path, print_line, print_message, write_result
 from lessbits.config.settings import Settings
@@ -46,7 +46,7 @@ def run(
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        output_flag("Folder for checkpoints; one is also written when the run is interrupted.", "--checkpoint"),
+        folder_flag("Folder for checkpoints; one is also written when the run is interrupted.", "--checkpoint"),
     ] = None,
     checkpoint_every: Annotated[
         int | None, output_flag("Iterations between checkpoints; default: only when interrupted.", "--checkpoint-every")

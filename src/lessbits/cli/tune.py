@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lessbits.cli.checks import check_folder, check_writable
-from lessbits.cli.flags import CLOCK, ENGINE, Json, Quiet, output_flag, search_flag, with_settings
+from lessbits.cli.flags import CLOCK, ENGINE, Json, Quiet, folder_flag, search_flag, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, print_message, progress_printer, write_result
 from lessbits.config.settings import Settings
@@ -67,7 +67,7 @@ def tune(
     ] = True,
     out: Annotated[
         Path,
-        output_flag(
+        folder_flag(
             "Folder for all outcomes, the ranked table and best.toml; a second call resumes from there; "
             f"default: {DEFAULT_FOLDER}.",
             "--out",

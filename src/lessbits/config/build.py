@@ -128,13 +128,17 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
     return Experiment(settings.updated(record_every=every).with_step_sizes(sizes), problem, network, method, metrics)
 
 
+def check_batch_size(option: str | None, batch_size: int) -> None:
+    """Raise an `InputError` if a batch size was given, but the gradients take all samples."""
+    if option in ("A", "B") and batch_size > 1:
+        raise InputError(
+            f"batch_size is {batch_size}, but option {option} takes all samples: leave it out, or take option C or D"
+        )
+
+
 def _check_method(problem: Problem, settings: Settings) -> None:
     """Raise an `InputError` if the method cannot be used with this problem."""
-    if settings.option in ("A", "B") and settings.batch_size > 1:
-        raise InputError(
-            f"batch_size is {settings.batch_size}, but option {settings.option} takes all samples: leave it out, or "
-            "take option C or D"
-        )
+    check_batch_size(settings.option, settings.batch_size)
     if settings.option == "A" and problem.convexity <= 0:
         raise InputError(
             "option A needs strongly convex losses, but μ = 0 here: add regularization above 0, or take option B"

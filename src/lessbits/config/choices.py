@@ -13,8 +13,15 @@ def apply_choice(choice: Choice, settings: Settings, **changes: Any) -> Settings
     return settings.updated(**reset | choice.changes() | changes)
 
 
+def check_scored(settings: Settings, command: str) -> None:
+    """Raise an `InputError` if nothing is scored: then nothing can be ranked."""
+    if settings.scoring == "off":
+        raise InputError(f"scoring is off, but {command} ranks runs by their scores: take solution or loss")
+
+
 def check_question(settings: Settings, reason: str) -> None:
     """Raise an `InputError` for settings that a search for the fewest bits cannot keep: step sizes, a target of 0."""
+    check_scored(settings, "a search for the fewest bits")
     for name in STEP_SIZES:
         if getattr(settings, name) is not None:
             raise InputError(f"{name} was given, but {reason}: leave it out")

@@ -14,6 +14,7 @@ from lessbits.methods.registry import BUILT_IN
 FORMAT = "lessbits-settings-1"
 LARGEST_NETWORK = 10**7
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
+LARGEST_CONDITION = 1e15  # beyond, 1/κ is lost in the rounding of float64
 STEP_SIZES = ("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay")
 
 
@@ -41,7 +42,9 @@ class Settings(BaseModel):
         None, "Problem", "number of nodes", "16, or what the network file or the sites say", le=LARGEST_NETWORK
     )
     dim: int | None = _setting(None, "Problem", "dimension of x", "250, or what the data say", ge=1, le=LARGEST_COUNT)
-    condition: float = _setting(100.0, "Problem", "condition number κ of a random least-squares problem", "100", ge=1)
+    condition: float = _setting(
+        100.0, "Problem", "condition number κ of a random least-squares problem", "100", ge=1, le=LARGEST_CONDITION
+    )
     samples: int | None = _setting(None, "Problem", "samples per node of a random least-squares problem", "dim", ge=1)
     problem_seed: int | None = _setting(
         None, "Problem", "seed of a random problem and of the split", "that of the run", ge=0, le=LARGEST_SEED
@@ -113,6 +116,7 @@ class Settings(BaseModel):
         "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or fading:SPACING:FACTOR; "
         "for choco and tree also grid:F, top-K, sign, scaled-dit-K",
         "dit-4; grid:10 for tree; exact for methods that send vectors uncompressed",
+        min_length=1,
     )
     stepsizes: Literal["theory", "practical"] = _setting(
         "theory",
@@ -199,9 +203,8 @@ class Settings(BaseModel):
 
     def __repr_args__(self) -> Any:
         """Return the settings that differ from the defaults."""
-        return [
-            entry for entry in super().__repr_args__() if entry[1] != type(self).model_fields[str(entry[0])].default
-        ]
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        return [entry for entry in super().__repr_args__() if entry[1] != defaults[str(entry[0])]]
 
     @classmethod
     def read(cls, given: Mapping[str, Any], file: str | Path | None = None) -> Self:
@@ -212,11 +215,8 @@ class Settings(BaseModel):
             file: The TOML file, if any.
         """
         check_kind("what was given", given, Mapping, "map names of settings to values")
-        values = {
-            **({} if file is None else _read_toml(check_path("the settings file", file))),
-            **{name: value for name, value in given.items() if value is not None},
-        }
-        return cls(**values)
+        values = {} if file is None else _read_toml(check_path("the settings file", file))
+        return cls(**{**values, **{name: value for name, value in given.items() if value is not None}})
 
     @classmethod
     def _explain(cls, error: ValidationError) -> InputError:
@@ -228,8 +228,9 @@ class Settings(BaseModel):
             check_name(name, given, get_args(field.annotation))
         words = f"{given:g}" if isinstance(given, float) else shown(given)
         wanted = first["msg"].replace("Input should be", "it must be").replace("greater than or equal to", "at least")
+        wanted = wanted.replace("less than or equal to", "at most").replace("String should", "it must")
         leave_out = ", or be left out" if field.default is None else ""
-        return InputError(f"{name} is {words}, but {wanted.replace('less than or equal to', 'at most')}{leave_out}")
+        return InputError(f"{name} is {words}, but {wanted}{leave_out}")
 
     def updated(self, **changes: Any) -> Self:
         """Return a copy with some settings changed. Raise an `InputError` for unknown names and invalid values."""
@@ -264,9 +265,8 @@ class Settings(BaseModel):
         words = ["lessbits", name]
         for setting, field in type(self).model_fields.items():
             value, flag = getattr(self, setting), f"--{setting.replace('_', '-')}"
-            if setting not in self.model_fields_set or value == field.default:
-                continue
-            if isinstance(value, dict):  # registered methods are not known to the command line
+            # Registered methods, whose step sizes are a dict, are not known to the command line.
+            if setting not in self.model_fields_set or value == field.default or isinstance(value, dict):
                 continue
             number = isinstance(value, float)
             words += [flag] if value is True else [flag, f"{value:.4g}" if number else shlex.quote(str(value))]
@@ -294,7 +294,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise InputError(f"the settings file {file} is no TOML: {error}") from None
     if (given := values.pop("format", FORMAT)) != FORMAT:
         raise InputError(
-            f"the settings file {file} has the format {given!r}, but this version of lessbits reads {FORMAT!r}: take "
-            "the version that wrote it, or leave the format out and check every setting"
+            f"the settings file {file} has the format {shown(given)}, but this version of lessbits reads "
+            f"{FORMAT!r}: take the version that wrote it, or leave the format out and check every setting"
         )
     return values

@@ -10,7 +10,7 @@ from lessbits.config.choices import apply_choice, check_question
 from lessbits.config.ranking import save_ranking
 from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.engines.checks import GOALS
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, check_whole
 from lessbits.methods.registry import find_method
 from lessbits.methods.request import check_corrected, step_size_origins
 from lessbits.tuning import Tuning, tune
@@ -62,12 +62,13 @@ class TuneRequest:
     progress: Callable[[str], None] | None = None
 
     def check(self) -> None:
-        """Raise an `InputError` for invalid budgets and numbers of seeds."""
+        """Raise an `InputError` for invalid budgets, numbers of seeds and grids."""
         for name, given in (("epochs", self.epochs), ("bits", self.bits)):
             if given is not None and not given > 0:
                 raise InputError(f"{name} is {given:g}, but a budget must be above 0")
         if not 1 <= self.seeds <= 1000:
             raise InputError(f"seeds is {self.seeds}, but it must be from 1 to 1000")
+        check_whole("per_decade", self.per_decade, 1)
 
     def grid(self) -> dict[str, list[float] | None]:
         """Return the step sizes to search, with their values, or None for a grid around the method's own."""
@@ -88,12 +89,12 @@ def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dic
     """
     request = request or TuneRequest()
     check_name("goal", settings.goal, TUNE_GOALS)
+    request.check()
     if settings.goal.startswith("bits"):
         for name in ("aim", "search", "epochs", "bits"):
             if getattr(request, name):
                 raise InputError(f"{name} was given with the goal bits, which searches everything: leave it out")
         return fewest_settings(settings, request)
-    request.check()
     grid = request.grid()
     experiment = _starting_point(settings, grid)
     names = grid or {name: None for name in experiment.method.tunable() if getattr(settings, name) is None}

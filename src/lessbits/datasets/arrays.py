@@ -98,7 +98,7 @@ def as_sites(given: Any, what: str) -> np.ndarray:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 1 and array.dtype.kind == "O":
-        array = _one_kind(array, what)
+        array = _one_kind(_large_as_text(array), what)
     if array.ndim == 1 and array.dtype.kind == "f":
         if not np.isfinite(array).all():
             row = int((~np.isfinite(array)).argmax())
@@ -128,7 +128,29 @@ def _as_numbers(array: np.ndarray, what: str) -> np.ndarray:
     if array.dtype.kind == "O" and all(isinstance(value, Real) for value in array.flat):
         return _cast(array, np.float64, what)
     _refuse_kind(array.dtype, what, array)
-    return np.asarray(array, dtype=np.float64)
+    return _as_float64(array)
+
+
+def _as_float64(array: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # a long double may be beyond float64: it becomes infinite
+        return np.asarray(array, dtype=np.float64)
+
+
+def _cast(array: np.ndarray, dtype: type, what: str) -> np.ndarray:
+    """Return an array of Python's numbers as one of NumPy's."""
+    try:
+        return array.astype(dtype)
+    except OverflowError:
+        raise InputError(
+            f"{what} have numbers beyond those of {np.dtype(dtype)}: make them smaller, or text if they are names"
+        ) from None
+
+
+def _large_as_text(array: np.ndarray) -> np.ndarray:
+    """Return whole numbers as text if one is beyond 64 bits: as names they differ in every digit."""
+    if all(isinstance(value, Integral) for value in array) and any(abs(int(value)) >= 2**63 for value in array):
+        return np.array([f"{value:d}" if abs(int(value)) < 10**100 else hex(value) for value in array])
+    return array
 
 
 def _refuse_kind(dtype: np.dtype, what: str, array: np.ndarray | None = None) -> None:
@@ -156,14 +178,6 @@ def _one_kind(array: np.ndarray, what: str) -> np.ndarray:
             return _cast(array, dtype, what)
     kinds = sorted({type(value).__name__ for value in array})
     raise InputError(f"{what} are of several kinds ({', '.join(kinds)}): make all of them numbers, or all of them text")
-
-
-def _cast(array: np.ndarray, dtype: type, what: str) -> np.ndarray:
-    """Return an array of objects as one of a NumPy type."""
-    try:
-        return array.astype(dtype)
-    except OverflowError:
-        raise InputError(f"{what} have a number that is too large for {np.dtype(dtype)}: make them smaller") from None
 
 
 def _is_missing(value: Any) -> bool:

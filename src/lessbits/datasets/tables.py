@@ -5,6 +5,7 @@ import lzma
 import warnings
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,9 @@ FORMATS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"
 OTHER_SEPARATORS = (";", "\t")
 MOST_COLUMNS = 12  # columns that a message lists
 FEATURES, LABELS, SITES = ("features", "X"), ("labels", "y"), ("sites",)  # arrays of a .npz file
-DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+# A RuntimeError is said of encrypted archives, of ways to compress that Python does not know, and of deep nesting.
+DAMAGED = (OSError, EOFError, RuntimeError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+FORGED = (LookupError, TypeError, AttributeError, ArithmeticError, AssertionError)  # by pandas, of its notes in Parquet
 
 
 def table_format(path: str) -> str | None:
@@ -91,6 +94,8 @@ def _read_parquet(path: Path) -> "pandas.DataFrame":
             f"{str(path)!r} is a Parquet file, which needs the package pyarrow: pip install 'lessbits[parquet]', or "
             "save it as CSV"
         ) from None
+    except FORGED as error:
+        raise ValueError(f"what it says of its columns is wrong: {type(error).__name__} {error}") from None
 
 
 def _read_csv(path: Path) -> "pandas.DataFrame":
@@ -101,6 +106,7 @@ def _read_csv(path: Path) -> "pandas.DataFrame":
     options: dict[str, Any] = {"encoding": "utf-8-sig", "skipinitialspace": True}
     header = _read_text(path, nrows=0, **options).columns
     separator = next((sign for sign in OTHER_SEPARATORS if len(header) == 1 and sign in str(header[0])), ",")
+    _refuse_twice(path, _read_text(path, sep=separator, nrows=1, header=None, dtype=str, na_filter=False, **options))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)
@@ -123,6 +129,13 @@ def _read_csv(path: Path) -> "pandas.DataFrame":
     return frame
 
 
+def _refuse_twice(path: Path, header: "pandas.DataFrame") -> None:
+    """Refuse two columns of one name: pandas would rename the second, and say nothing."""
+    twice = [name for name, count in Counter(header.iloc[0]).items() if name and count > 1]
+    if twice:
+        raise InputError(f"{str(path)!r} has several columns named {twice[0]!r}: give each a name of its own")
+
+
 def _read_text(path: Path, **options: Any) -> "pandas.DataFrame":
     """Read a CSV file with pandas; one that unpacks to more than the memory holds is refused."""
     import pandas
@@ -131,7 +144,12 @@ def _read_text(path: Path, **options: Any) -> "pandas.DataFrame":
         with zipfile.ZipFile(path) as archive:
             check_unpacked(path, sum(entry.file_size for entry in archive.infolist()))
     if path.suffix.lower() in (".zip", ".zst"):
-        return pandas.read_csv(path, **options)
+        try:
+            return pandas.read_csv(path, **options)
+        except ImportError:
+            raise InputError(
+                f"{str(path)!r} needs the package zstandard: pip install zstandard, or compress it with gzip or xz"
+            ) from None
     with open_bounded(path) as stream:
         return pandas.read_csv(stream, **options)
 

@@ -119,6 +119,7 @@ def erdos_renyi(nodes: int, seed: int, probability: str | None = None) -> Graph:
     name = f"erdos-renyi:{chance:.6g}"
     check_size(f"{name} of {nodes} nodes", chance * nodes * (nodes - 1))
     generator = random.Random(seed)
+    chance = chance if 1 - chance < 1 else 0.0  # networkx divides by log(1 - P)
     return _draw_connected(
         name,
         nodes,

@@ -17,7 +17,7 @@ WEIGHTINGS = ("metropolis", "unit", "max-degree", "given")
 MAXIMAL_LINKS = 100_000_000
 MANY_LINKS = 1_000_000  # from here on, free memory is looked up
 BYTES_PER_LINK = 60  # while a network is made
-LARGEST_WEIGHT = 1e30  # products of weights and vectors stay numbers
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30  # products of weights and vectors stay numbers, and so do quotients
 
 
 def check_nodes(nodes: object) -> int:
@@ -132,11 +132,12 @@ def given_weights(edges: np.ndarray, weights: "ArrayLike") -> np.ndarray:
         raise InputError("the weights are not numbers: give one finite number above 0 for each edge") from None
     if values.shape != (len(edges),):
         raise InputError(f"the weights have shape {values.shape}, but {len(edges)} edges need one weight each")
-    bad = np.flatnonzero(~((values > 0) & (values <= LARGEST_WEIGHT)))
+    bad = np.flatnonzero(~((values >= SMALLEST_WEIGHT) & (values <= LARGEST_WEIGHT)))
     if bad.size:
         raise InputError(
             f"the weight of edge {_show(edges[bad[0]])} is {values[bad[0]]:g}, "
-            f"but weights must be finite and above 0, at most {LARGEST_WEIGHT:g}; leave out an edge that is not there"
+            f"but weights must be finite and above 0, from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}; leave out an "
+            "edge that is not there"
         )
     return values
 

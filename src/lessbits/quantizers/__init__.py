@@ -90,13 +90,20 @@ def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
 
 def _read(spelling: str, dim: int) -> Compressor:
     if spelling.startswith("scaled-"):
-        inner = _read(spelling.removeprefix("scaled-"), dim)
+        unscaled = spelling.removeprefix("scaled-")
+        if unscaled.startswith("scaled-"):
+            raise InputError(f"{spelling[:60]!r} scales what is scaled, and biased already: name an unbiased quantizer")
+        inner = _read(unscaled, dim)
         if not isinstance(inner, Quantizer):
             raise InputError(f"{spelling!r} scales {inner.name}, which is biased already: name an unbiased quantizer")
         inner.check(dim)
         return Scaled.make(inner, dim)
     if "+" in spelling:
-        first, second = (_read(part, dim) for part in spelling.split("+", 1))
+        if spelling.count("+") > 1:
+            raise InputError(
+                f"{spelling[:60]!r} is no composition of two: write rand-K+QUANTIZER, such as rand-50+dit-4"
+            )
+        first, second = (_read(part, dim) for part in spelling.split("+"))
         if not isinstance(first, RandK) or not isinstance(second, Quantizer) or isinstance(second, KEYED):
             raise InputError(f"{spelling!r} is no composition: write rand-K+QUANTIZER, such as rand-50+dit-4")
         return Composition(first, second)

@@ -33,15 +33,18 @@ def load_runs(places: Sequence[Path], passed_over: Callable[[str], None] | None 
         if not place.is_dir():
             found.append(Trace.load(place))
             continue
-        before = len(found)
+        before, lines = len(found), []
         for path in sorted(place.glob("*.trace")):
             try:
                 found.append(Trace.load(path))
             except InputError as error:
-                if passed_over is not None:
-                    passed_over(f"passed over: {error}")
+                lines.append(f"passed over: {error}")
         if len(found) == before:
-            raise InputError(f"the folder {place} has no traces: lessbits run --save NAME.trace writes them")
+            why = f" ({'; '.join(lines)})" if lines else ""
+            raise InputError(f"the folder {place} has no traces{why}: lessbits run --save NAME.trace writes them")
+        if passed_over is not None:
+            for line in lines:
+                passed_over(line)
     return distinct(found)
 
 
@@ -170,8 +173,11 @@ def _draw_group(axis: Any, group: RunGroup, number: int, across: str, upwards: s
         marker = MARKERS[number % len(MARKERS)]
         # Between few records a straight line would claim too much.
         steps = "steps-post" if len(trace) < FEW_RECORDS else "default"
+        # matplotlib spaces markers along what it draws, and fails if that is nothing.
+        drawn = np.isfinite(height) & np.isfinite(trace[across]) & (trace[across] > 0)
+        every = 0.2 if drawn.any() else None
         axis.plot(
-            trace[across], height, label=_drawn(group.name), marker=marker, markevery=0.2, drawstyle=steps, **look
+            trace[across], height, label=_drawn(group.name), marker=marker, markevery=every, drawstyle=steps, **look
         )
     elif (found := band(group, across, upwards)) is not None:
         axis.fill_between(found["x"], found["low"], found["high"], color=look["color"], alpha=0.2, linewidth=0)

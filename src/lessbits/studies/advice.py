@@ -8,7 +8,7 @@ from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits._internal.notebook import html_table
 from lessbits._internal.terminal import as_text
 from lessbits._internal.wording import human
-from lessbits.config.build import build_parts
+from lessbits.config.build import build_parts, check_batch_size
 from lessbits.config.choices import apply_choice, check_question
 from lessbits.config.settings import Settings
 from lessbits.engines.checks import GOALS, default_goal
@@ -178,6 +178,7 @@ def advise(problem: Problem, network: Network, **options: Unpack[AdviseKeywords]
 def advise_settings(settings: Settings) -> dict[str, Any]:
     """Return the advice on the problem and the network that settings describe, with a command for each choice."""
     check_question(settings, "advise chooses step sizes")
+    check_batch_size(settings.option or "B", settings.batch_size)
     problem, network, resolved = build_parts(settings)
     advice = advise(
         problem,

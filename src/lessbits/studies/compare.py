@@ -13,6 +13,7 @@ from lessbits._internal.hashing import fingerprint
 from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits._internal.logging import logger
 from lessbits.config.build import build_all_parts, link_model_of
+from lessbits.config.choices import check_scored
 from lessbits.config.settings import Settings
 from lessbits.engines.checks import default_goal
 from lessbits.engines.recording.provenance import provenance
@@ -59,6 +60,7 @@ def compare(problem: Problem, network: Network, **options: Unpack[CompareKeyword
 
 def compare_settings(settings: Settings, **options: Unpack[CompareKeywords]) -> Comparison:
     """Compare on the problem and the network that settings describe; other options override the settings."""
+    check_scored(settings, "a comparison")
     given = settings.model_fields_set
     problem, network, resolved, metrics = build_all_parts(settings)
     common = CompareOptions(

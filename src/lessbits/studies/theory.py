@@ -27,6 +27,7 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
         raise InputError(
             f"theory needs an unbiased quantizer, but {quantizer.name} is biased: choose one such as dit-4 or rand-50"
         )
+    Gradients("C", settings.batch_size).check(problem)
     gradients = Gradients("B", settings.batch_size)
     common = MethodRequest(problem, network, quantizer, gradients, settings.messages, settings.corrected)
     by_option = {

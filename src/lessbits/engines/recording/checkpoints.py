@@ -117,7 +117,8 @@ class Checkpoints:
         if not self.resume:
             return None
         try:
-            return int(self._find()[0].identity.marks["record_every"])
+            every = int(self._find()[0].identity.marks["record_every"])
+            return every if 0 < every < 2**63 else None
         except (ValueError, LookupError):
             return None  # `read` raises the error
 

@@ -25,6 +25,8 @@ def check_trace(columns: Mapping[str, np.ndarray], x: np.ndarray, ending: Any) -
     for name, column in columns.items():
         if column.ndim != 1 or column.shape != records or not column.size or column.dtype.kind not in "iuf":
             raise ValueError(f"its column {printable(name)!r} is {_kind(column)}, but iteration is {records}")
+    if not np.isfinite(columns["iteration"]).all():
+        raise ValueError("its iterations are not all numbers")
     if x.ndim != 2 or x.dtype.kind != "f":
         raise ValueError(f"its x is {_kind(x)}, but it must be nodes × dim")
     if not isinstance(ending, dict):
