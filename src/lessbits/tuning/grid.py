@@ -23,9 +23,13 @@ def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list
             middle = number_of(method, name, per_decade)
             around = [value_of(declared, middle + offset, per_decade) for offset in range(-AROUND, AROUND + 1)]
             values = [value for value in around if is_possible(declared, value)]
-        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sized) or not np.size(values):
+        if (
+            isinstance(values, str | bytes | Mapping)
+            or not isinstance(values, Sized)
+            or getattr(values, "shape", 1) == ()
+        ):
             raise InputError(f"the grid of {name} is {shown(values)}, but it must be a list of numbers from 0 on")
-        if not all(is_number(value) and value >= 0 for value in values):
+        if not len(values) or not all(is_number(value) and value >= 0 for value in values):
             raise InputError(f"the grid of {name} has no values, or some that are no numbers from 0 on")
         if 0 in values and not declared.from_zero:
             raise InputError(f"the grid of {name} has 0, but it must be above 0")
