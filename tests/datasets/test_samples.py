@@ -103,13 +103,16 @@ def test_values_that_are_not_finite(bad):
             make(labels, features)
 
 
-@pytest.mark.parametrize(
-    "sites",
-    [[1e300, 2e300, 1e300, 2e300], [10**30, 10**30 + 1, 10**30, 10**30 + 1], [2.0**63, 2.0**64, 2.0**63, 2.0**64]],
-)
-def test_sites_beyond_64_bits_stay_apart(sites):
-    samples = Samples(np.eye(4), np.arange(4.0), "large", np.array(sites))
+def test_sites_beyond_64_bits_stay_apart():
+    large = 10**30
+    samples = Samples(np.eye(4), np.arange(4.0), "large", np.array([large, large + 1, large, large + 1]))
     assert len(samples.site_names) == 2
+
+
+@pytest.mark.parametrize("sites", [[1e300, 2e300], [2.0**63, 2.0**64], [2.0**53, 1.0]])
+def test_sites_that_floats_cannot_tell_apart_are_refused(sites):
+    with pytest.raises(InputError, match="too large to be told apart: name them by text"):
+        Samples(np.eye(2), np.arange(2.0), "large", np.array(sites))
 
 
 def test_long_doubles_beyond_float64_are_refused_as_infinite():
