@@ -200,6 +200,7 @@ def write_shards(folder, nodes, spoil=None, name="part"):
     return folder / (name + "-{node}.libsvm")
 
 
+@pytest.mark.slow
 def test_a_bad_shard_ends_all_ranks_with_one_line(tmp_path):
     data = write_shards(tmp_path, 4, spoil=3)
     status, out, err = lessbits(
@@ -222,6 +223,7 @@ def test_a_missing_file_has_status_2(name, tmp_path):
     assert name.replace("{node}", "3") in err
 
 
+@pytest.mark.slow
 def test_ranks_that_score_nothing_exchange_messages_alone(tmp_path, here):
     arguments = (*SMALL, "--iterations", 40, "--theta", 0.2, "--eta", 0.7, "--quiet", "--solution")
     flags = ("--engine", "mpi", "--ranks", 2, "--scoring", "off")
@@ -289,7 +291,11 @@ if node.number == 0:
     ("what", "words"),
     [
         ("fine", ""),
-        ("nan", "rank 1 of 3: the gradient of node 1 has NaN or infinite entries in iteration 7"),
+        pytest.param(
+            "nan",
+            "rank 1 of 3: the gradient of node 1 has NaN or infinite entries in iteration 7",
+            marks=pytest.mark.slow,
+        ),
         pytest.param("raise", "rank 2 of 3: RuntimeError: the disk is gone", marks=pytest.mark.slow),
         pytest.param("exit", "node 2 has ended after 7 iterations", marks=pytest.mark.slow),
         ("refused", "gt-svrg with option D does not take exactly one gradient at x in each iteration"),
@@ -325,6 +331,7 @@ def test_the_pages_commands_run(tmp_path):
         assert "bits" in out
 
 
+@pytest.mark.slow
 def test_the_pages_training_loop_runs(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     code = code.replace("nodes=16", "nodes=2").replace("range(1000)", "range(200)")
