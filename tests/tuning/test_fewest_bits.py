@@ -150,7 +150,7 @@ def test_advice_ends_with_a_command_that_sends_about_what_it_says(monkeypatch, c
     out = run_command(
         monkeypatch, capsys, *["advise", "--network", "ring", "--nodes", "20", "--dim", "60", "--until", "1e-4"]
     ).out
-    assert fewest["command"] in out.splitlines()
+    assert fewest["command"] in [line.strip() for line in out.splitlines()]
 
 
 @pytest.mark.slow
