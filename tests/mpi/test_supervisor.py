@@ -87,6 +87,17 @@ def test_the_rank_that_died_first_is_named_whatever_mpiexec_reports(rank, job):
     assert watched.explain(1, {}) is None  # the ranks have said why
 
 
+def test_a_rank_that_ends_the_job_is_not_contradicted(job):
+    """When it asks for that, mpiexec's proxy may be seen to end before any rank."""
+    mark, mpiexec, ranks = job
+    watched = Supervisor(mark, mpiexec.pid, 3, None)
+    wait_until(lambda: len(watched.known) == 4)
+    watched.stop()
+    watched.first_dead, watched.mpiexec = next(each for each in watched.known if each.number == mpiexec.pid), 0
+    assert "was ended" in watched.explain(2, {})
+    assert watched.explain(2, {"abort": "2"}) is None
+
+
 def test_a_stopped_process_ends_the_job_after_a_while(job, monkeypatch):
     mark, mpiexec, ranks = job
     monkeypatch.setattr(supervisor, "WATCH_MARGIN", 0.0)

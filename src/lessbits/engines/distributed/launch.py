@@ -160,7 +160,7 @@ def launch(ranks: int | None, arguments: list[str], patience: float | None = Non
         print(left or why, file=sys.stderr)
     if forwarding.asked and (status or forwarding.forced):
         return 130
-    return 1 if left or why else status
+    return 1 if left or why else int(reported.get("abort", status))
 
 
 class _Forwarding:
@@ -216,10 +216,12 @@ def _forward_output(stream: IO[bytes], out: TextIO, reported: dict[str, str]) ->
         for line in stream:
             text = line.decode(errors="replace").rstrip("\n")
             inside = inside or "BAD TERMINATION" in text
-            if inside:
+            if match := re.match(r"Abort\((\d+)\) on node", text):  # a rank said why before it asked for this
+                reported.setdefault("abort", match[1])
+            elif inside:
                 for name, pattern in (("pid", r"PID (\d+)"), ("signal", r"\(signal (\d+)\)")):
                     if match := re.search(pattern, text):
                         reported.setdefault(name, match[1])
-            elif not re.match(r"={20,}$|Abort\(\d+\) on node|\[(mpiexec|proxy)[@:]", text):
+            elif not re.match(r"={20,}$|\[(mpiexec|proxy)[@:]", text):
                 with contextlib.suppress(BrokenPipeError):  # the reader, such as `| head`, is gone; the ranks continue
                     print(text, file=out, flush=True)

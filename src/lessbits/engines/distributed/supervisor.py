@@ -63,6 +63,8 @@ class Supervisor:
             # mpiexec may report a rank that it ended itself, after another one had died.
             sure = first is not None and str(first.number) == reported.get("pid")
             what = f"{name} was ended by {_signal_name(int(reported['signal']))}" if sure else f"{name} has died"
+        elif "abort" in reported:  # a rank said why and asked for the end of all, of which any may be seen first
+            return None
         elif status and first is not None and first.number != self.mpiexec and not name.startswith("rank"):
             what = f"{name} was ended"
         else:
