@@ -11,7 +11,6 @@ from typing import NamedTuple
 import pytest
 import typer
 from command_line import run_command
-from tiers import slow_but
 
 from lessbits.cli.app import app
 
@@ -85,7 +84,8 @@ def test_every_command_is_run_or_marked():
             assert all(command.startswith("lessbits ") for command in block.commands), block
 
 
-@pytest.mark.parametrize("page", slow_but(["docs/choose.md"], sorted({block.page for block in HERE})))
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted({block.page for block in HERE}))
 def test_commands_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for block in HERE:

@@ -42,6 +42,7 @@ def test_hospitals(printed) -> None:
         assert 3 * int(bits) < int(floats)
 
 
+@pytest.mark.slow
 def test_custom_loss(printed) -> None:
     text = printed("custom_loss")
     robust, squares = re.search(r"robust (\S+), least squares (\S+)", text).groups()

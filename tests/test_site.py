@@ -14,7 +14,7 @@ from test_structure import LAYERS
 from tiers import slow_but
 
 ROOT = Path(__file__).parents[1]
-RUN_QUICKLY = ("index.md", "concepts.md", "scikit-learn.md")
+RUN_QUICKLY = ("index.md", "concepts.md")
 PAGES = ("index.md", "choose.md", "concepts.md", "add-a-problem.md", "scikit-learn.md")
 
 

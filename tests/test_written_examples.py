@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+from tiers import slow_but
 
 import lessbits
 from lessbits.methods.registry import all_methods
@@ -19,6 +20,12 @@ QUANTIZERS = (
     *("grid:2", "top-2", "sign", "scaled-dit-2"),
 )
 MODULES = [name for _, name, _ in pkgutil.walk_packages(lessbits.__path__, "lessbits.")]
+ALL = ["lessbits", *MODULES]
+LONG = {
+    "lessbits.studies.advice",
+    "lessbits.sklearn.ridge",
+    "lessbits.sklearn.classifier",
+}  # their examples take seconds
 
 
 def test_names_in_the_paper_map_exist():
@@ -46,7 +53,7 @@ def test_the_paper_map_leaves_no_line_and_no_equation_out():
     assert sorted(equations) == list(range(1, 58))  # each once
 
 
-@pytest.mark.parametrize("name", ["lessbits", *MODULES])
+@pytest.mark.parametrize("name", slow_but(sorted({*ALL} - LONG), ALL))
 def test_examples_in_docstrings_run(name):
     module = importlib.import_module(name)
     assert doctest.testmod(module).failed == 0

@@ -113,6 +113,7 @@ def test_held_out_samples_are_scaled_with_the_numbers_of_the_others(files):
     assert float(made.metrics["test_loss"](x)) == pytest.approx(np.mean(np.log1p(np.exp(-signs * (rows @ x)))))
 
 
+@pytest.mark.slow
 def test_a_run_that_misses_its_target_says_that_columns_differ(files, monkeypatch, capsys):
     random = np.random.default_rng(1)
     files["pressure"] = random.normal(120, 10, len(files))

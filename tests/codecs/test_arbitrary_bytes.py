@@ -18,6 +18,7 @@ from lessbits.errors import WireError
 from lessbits.quantizers import Dither
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_inputs():
     accepted, refused = fuzz(subjects(), 100_000, seed=0)
     assert accepted > 20_000  # bytes of numbers are always numbers

@@ -11,7 +11,6 @@ import pytest
 from engines.threads import on_ranks, run_on
 from internal.power_cut import after_cuts, contents_of, recorded
 from safetensors import safe_open
-from tiers import slow_but
 
 from lessbits import (
     Checkpoints,
@@ -81,7 +80,8 @@ def test_float32_runs_keep_what_rounding_took(in_float32, tmp_path):
 
 
 @pytest.mark.optimized  # two engines are compared bit for bit
-@pytest.mark.parametrize("name", slow_but(["edge"], ["choco", "edge", "tree"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["choco", "edge", "tree"])
 def test_engines_and_numbers_of_ranks_read_each_others(name, tmp_path):
     problem = Consensus.random(NODES, DIM)
     method = make_method("choco", problem, RING, "dit-3", gamma=0.2)
@@ -445,6 +445,7 @@ def test_gradients_that_vary_or_are_not_defined_everywhere_do_not_refuse_their_o
     assert identity_of(problem).differences(identity_of(again)) == []
 
 
+@pytest.mark.slow
 def test_a_run_with_another_number_in_its_loss_is_not_resumed(tmp_path):
     def run(lam, iterations, **checkpoints):
         problem = problem_of("closure", functions(lam))

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiers import slow_but
 
 from lessbits import Consensus, make_method, make_network, simulate
 from lessbits.engines.options import RunOptions
@@ -41,7 +40,8 @@ def results(precision: int) -> dict[str, np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("precision", slow_but([64], [32, 64]))
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", [32, 64])
 def test_programs_for_a_gpu_give_the_same_results(request: pytest.FixtureRequest, precision: int) -> None:
     expected = results(precision)
     request.getfixturevalue("as_if_gpu")

@@ -89,6 +89,7 @@ def test_the_gradient_is_not_zero_where_nodes_disagree():
     assert first == pytest.approx(((vectors - vectors.mean(0)) ** 2).sum(1).mean())
 
 
+@pytest.mark.slow
 def test_with_x_star_loss_and_gradient_are_columns_only_as_goals():
     plain = simulate(PROBLEM, RING, METHOD, iterations=10)
     assert "loss" not in plain.columns
@@ -135,6 +136,7 @@ def test_nothing_is_scored_when_scoring_is_off(no_solution):
     assert "Trace(20 iterations, " in repr(trace)
 
 
+@pytest.mark.slow
 def test_sweeps_take_goals_without_x_star_and_own_metrics(no_solution):
     found = sweep(BLIND, RING, METHOD, [{"theta": 0.2}, {"theta": 90.0}], Budget(2000, until=1e-6, goal=None))
     assert [outcome.reached for outcome in found] == [True, False]

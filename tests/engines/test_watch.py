@@ -147,6 +147,7 @@ def test_a_watch_leaves_no_message_behind():
     assert ranks.lines == []
 
 
+@pytest.mark.slow
 def test_slow_rounds_are_waited_for_longer():
     ranks = Ranks(2, patience=None)
     first = ranks.watches[0]

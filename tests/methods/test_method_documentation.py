@@ -84,6 +84,7 @@ def test_the_page_refuses_networks_that_do_not_suit_it(page) -> None:
         lessbits.simulate(ridge(8, DIM, 8, 0.1), even, page["DSquared"](0.1), iterations=1)
 
 
+@pytest.mark.slow
 def test_the_runs_of_the_page_converge(page, capsys: pytest.CaptureFixture[str]) -> None:
     names = dict(page)
     for block in code_blocks()[1:]:

@@ -95,6 +95,7 @@ def test_steps_of_curvature_learnt_elsewhere_do_not_run_away(seed, quantizer):
     assert trace.converged
 
 
+@pytest.mark.slow
 def test_badly_conditioned_problems_need_far_fewer_rounds_than_gradient_descent():
     problem, network = sheared(nodes=8, dim=20, condition=1e4), make_network("star", 8)
     method = make_method("tree", problem, network, "grid:10")

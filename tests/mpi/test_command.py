@@ -66,6 +66,7 @@ def last_checkpoint(folder):
     return max(int(path.stem.partition("-")[2]) for path in folder.glob("checkpoint-*.safetensors"))
 
 
+@pytest.mark.slow
 def test_it_starts_its_ranks_or_is_started_by_a_launcher(here):
     arguments = (*SMALL, "--iterations", 40, "--json", "-", "--quiet")
     simulated = here(*arguments).out

@@ -89,9 +89,11 @@ def test_the_rank_that_died_first_is_named_whatever_mpiexec_reports(rank, job):
 
 def test_a_rank_that_ends_the_job_is_not_contradicted(job):
     """When it asks for that, mpiexec's proxy may be seen to end before any rank."""
-    mark, mpiexec, ranks = job
+    mark, mpiexec, _ = job
     watched = Supervisor(mark, mpiexec.pid, 3, None)
     wait_until(lambda: len(watched.known) == 4)
+    mpiexec.kill()
+    processes.kill(watched.known)
     watched.stop()
     watched.first_dead, watched.mpiexec = next(each for each in watched.known if each.number == mpiexec.pid), 0
     assert "was ended" in watched.explain(2, {})

@@ -243,6 +243,7 @@ def test_sample_smoothness_is_the_papers_expected_smoothness(problem, batch_size
             assert expected <= 2 * constant * float(bregman[node]) * (1.05 if near else 1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_dense_and_sparse_features_give_one_problem():
     for how in ("sorted", "uneven:3"):
         dense, thin = logistic(False, how), logistic(True, how)
@@ -394,6 +395,7 @@ def test_singular_least_squares_have_no_convexity():
         assert LeastSquares.from_parts(list(features), [np.ones(12)] * 2, 0.0).convexity == 0
 
 
+@pytest.mark.slow
 def test_a_stream_of_fresh_samples_serves_option_c():
     """Sample k of node i is a noisy vector with mean i: the solution is the mean of all nodes."""
 

@@ -124,6 +124,7 @@ def test_a_run_that_was_at_its_target_is_drawn_as_a_point(traces: list[Trace], t
         assert points[0].get_xdata()[0] > 0 or axis.get_xscale() == "linear"
 
 
+@pytest.mark.slow
 def test_ticks_have_a_space_before_their_unit(traces: list[Trace], tmp_path: Path, browser: Any) -> None:
     start = replace(traces[0], columns={name: column[:1] for name, column in traces[0].columns.items()})
     write_report([start, *traces[1:3]], tmp_path / "report.html")
@@ -244,7 +245,7 @@ def test_the_command_reads_files_and_folders(
     assert wrong.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_the_page_works_in_a_browser(traces: list[Trace], tmp_path: Path, browser: Any, scheme: str) -> None:
     """No error on the console, every switch works, nothing is wider than a phone, and the dark is dark."""
     write_report(traces, tmp_path / "report.html")

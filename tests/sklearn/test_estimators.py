@@ -20,7 +20,7 @@ def checks():
     for estimator in (DecentralizedRidge(), DecentralizedLogisticRegression()):
         for _, check in estimator_checks_generator(estimator, mark="xfail"):
             name = getattr(check, "func", check).__name__
-            quick = isinstance(estimator, DecentralizedRidge) or "classifier" in name
+            quick = isinstance(estimator, DecentralizedRidge) and "weight" not in name
             marks = () if quick else pytest.mark.slow
             yield pytest.param(estimator, check, marks=marks, id=f"{type(estimator).__name__}-{name}")
 
@@ -64,6 +64,7 @@ def test_logistic_coefficients_are_scikit_learn_s(cancer, choice):
     np.testing.assert_allclose(logarithm, exact.predict_log_proba(cancer[0]), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_three_classes_are_a_softmax_as_scikit_learn_s():
     model, exact = DecentralizedLogisticRegression(random_state=1, tol=CLOSE).fit(*IRIS), pooled().fit(*IRIS)
     assert_same(model, exact)
@@ -163,6 +164,7 @@ def test_wide_sparse_rows_need_no_square_matrices():
     np.testing.assert_allclose(model.coef_, exact.coef_, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_practical_step_sizes_of_ridge_count_on_the_mean():
     few = np.where(np.arange(442) < 4, 0, 1 + np.arange(442) % 3)  # a site with four rows is nearly flat
     choice = {"method": "primal-dual", "quantizer": "dit-4", "random_state": 0, "max_iter": 5000}

@@ -17,9 +17,8 @@ FLOWERS = np.array(["setosa", "versicolor", "virginica"])[IRIS[1]]
 TRAIN, TEST, NAMES, TEST_NAMES = train_test_split(IRIS[0], FLOWERS, random_state=0)
 
 
-@pytest.mark.parametrize(
-    "classes", [FLOWERS[[0, 50, 100]], pytest.param(FLOWERS[[50, 100]], marks=pytest.mark.slow)], ids=["three", "two"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [FLOWERS[[0, 50, 100]], FLOWERS[[50, 100]]], ids=["three", "two"])
 def test_the_columns_are_loss_and_accuracy_of_the_held_out_rows(classes):
     train, test = np.isin(NAMES, classes), np.isin(TEST_NAMES, classes)
     data, held_out = (TRAIN[train], NAMES[train]), {"X_val": TEST[test], "y_val": TEST_NAMES[test]}

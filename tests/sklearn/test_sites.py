@@ -31,6 +31,7 @@ def routing():
         yield
 
 
+@pytest.mark.slow
 def test_groups_are_routed_to_the_fit_in_a_pipeline_and_a_search(routing):
     ridge = DecentralizedRidge(random_state=0).set_fit_request(groups=True)
     pipeline = make_pipeline(StandardScaler(), ridge).fit(*DIABETES, groups=SITES)
@@ -52,6 +53,7 @@ def test_groups_are_routed_to_the_fit_in_cross_validation(routing, splitter, nod
     np.testing.assert_array_equal(scores, found["test_score"])
 
 
+@pytest.mark.slow
 def test_groups_that_the_fit_does_not_ask_for_only_split(routing):
     ridge = DecentralizedRidge(random_state=0, n_nodes=3, tol=1e-3).set_fit_request(groups=False)
     found = cross_validate(ridge, *DIABETES, cv=GroupKFold(2), params={"groups": SITES}, return_estimator=True)

@@ -141,6 +141,7 @@ def test_advise_speaks_plain_words(monkeypatch, capsys):
     assert "With the paper's messages take the quantizer dit-1: 14.2 times fewer bits per iteration" in out
 
 
+@pytest.mark.slow
 def test_advice_fits_a_narrow_terminal(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("NO_COLOR", "1")

@@ -52,6 +52,7 @@ def test_compare_works_on_any_problem(study, problem, tmp_path):
     assert "| run |" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_tune_and_advise_work_on_any_problem(study):
     found = study.tune("lead", "dit-4", {"gamma": [0.3, 0.6]}, until=1e-4, grow=False)
     assert found.best.reached

@@ -148,6 +148,7 @@ def test_practical_step_sizes_on_an_ill_conditioned_problem_do_not_diverge_later
     assert grown.diverged or grown["error"][-1] > 10 * np.max(trace["error"][-10:])
 
 
+@pytest.mark.slow
 def test_unstable_practical_step_sizes_are_halved_until_they_hold():
     """Step sizes that were given stay; the others give way."""
     problem, network = LeastSquares.random(12, 20, condition=30.0), make_network("ring", 12)

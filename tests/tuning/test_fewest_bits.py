@@ -73,7 +73,9 @@ def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
         assert trace["wire_bits_per_link"][-1] == pytest.approx(each.bits, rel=1e-4)
 
 
-@pytest.mark.parametrize(("condition", "methods"), [(5.0, []), (500.0, ["accelerated"])])
+@pytest.mark.parametrize(
+    ("condition", "methods"), [pytest.param(5.0, [], marks=pytest.mark.slow), (500.0, ["accelerated"])]
+)
 def test_ill_conditioned_problems_are_offered_acceleration(condition, methods, monkeypatch):
     tried = []
     monkeypatch.setattr(FewestBits, "_predicted", lambda *_: None)
@@ -100,6 +102,7 @@ def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys, tmp_pat
 FILES = {"ranking.csv", "ranking.json", "best.toml", "outcomes.jsonl"}
 
 
+@pytest.mark.slow
 def test_the_ranking_is_saved_and_a_target_that_nobody_reaches_is_a_failure(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     line = "tune --nodes 4 --dim 5 --method tree --quantizer grid:5 --goal bits"
@@ -183,6 +186,7 @@ def test_what_was_asked_of_advice_is_in_its_command(flags, monkeypatch, capsys):
         assert chosen == flags
 
 
+@pytest.mark.slow
 def test_tuning_keeps_what_is_given_and_leaves_out_methods_that_cannot(monkeypatch):
     monkeypatch.setattr("lessbits.quantizers.choices.SPACINGS", (2.0, 1.0))
     for name, fewer in (("PASSES", 1), ("RUN", 1), ("REFINED", 1), ("AROUND", (-1, 0, 1))):

@@ -159,6 +159,7 @@ LEAD = ("--problem", "least-squares", "--nodes", 6, "--dim", 10, "--condition", 
 LEAD = (*LEAD, "--quantizer", "dit-2", "--until", 1e-6, "--iterations", 3000)
 
 
+@pytest.mark.slow
 def test_a_tuned_lead_is_no_worse_than_an_untuned_one(command):
     """Once α was frozen at theory's value, and the best of 81 was worse than practical step sizes."""
     untuned = command("run", *LEAD, "--stepsizes", "practical", "--json", "-").json
