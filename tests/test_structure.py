@@ -26,7 +26,7 @@ LAYERS = [
     {"version", "errors"},
     {"_internal"},
     {"datasets", "networks", "quantizers", "theory"},
-    {"problems", "codecs"},
+    {"problems", "codecs", "faults"},
     {"methods"},
     {"engines"},
     {"tuning"},

@@ -28,13 +28,16 @@ from .engines.scoring import Lyapunov as Lyapunov
 from .engines.simulate.run import simulate as simulate
 from .errors import InputError as InputError
 from .errors import WireError as WireError
+from .faults.description import Event as Event
+from .faults.description import Faults as Faults
+from .faults.files import read_faults as read_faults
 from .methods.accelerated import Accelerated as Accelerated
-from .methods.base import Message as Message
 from .methods.base import Method as Method
 from .methods.base import Start as Start
 from .methods.choco import Choco as Choco
 from .methods.dgd import Dgd as Dgd
 from .methods.diana import Diana as Diana
+from .methods.edge_dual import EdgeDual as EdgeDual
 from .methods.extra import Extra as Extra
 from .methods.gradient_tracking import AtcTracking as AtcTracking
 from .methods.gradient_tracking import GradientTracking as GradientTracking
@@ -49,6 +52,7 @@ from .methods.messages import disagreements as disagreements
 from .methods.messages import share as share
 from .methods.msda import Msda as Msda
 from .methods.nids import Nids as Nids
+from .methods.outbox import Message as Message
 from .methods.primal_dual import PrimalDual as PrimalDual
 from .methods.qdgd import Qdgd as Qdgd
 from .methods.registry import register_method as register_method

@@ -132,7 +132,7 @@ def test_every_setting_is_resolved(command):
             "data",
             "target",
             "site",
-            "drop",
+            "ignore",
             "test",
             "features",
             "samples",

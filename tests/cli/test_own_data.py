@@ -135,7 +135,7 @@ def test_a_run_that_misses_its_target_says_that_columns_differ(files, monkeypatc
     [
         ("--data mine.csv", "which one to predict was not said: give its name as target, one of hospital, age, dose"),
         ("--data mine.csv --target outcome", "column 'hospital' holds no numbers"),
-        ("--data mine.csv --target outcome --site hospital --drop aeg", "for drop: did you mean 'age'?"),
+        ("--data mine.csv --target outcome --site hospital --ignore aeg", "for ignore: did you mean 'age'?"),
         ("--data mine.csv --target outcom --site hospital", "did you mean 'outcome'?"),
         ("--data mine.csv --target outcome --site hopsital", "did you mean 'hospital'?"),
         ("--data mine.csv --target outcome --site hospital --nodes 3", "the data have 4 sites, and each is a node"),

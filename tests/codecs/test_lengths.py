@@ -13,7 +13,8 @@ from lessbits._internal.pytrees import take_rows
 from lessbits._internal.randomness import Step, make_seed
 from lessbits.codecs import make_codec
 from lessbits.errors import WireError
-from lessbits.methods.base import Message, Start
+from lessbits.methods.base import Start
+from lessbits.methods.outbox import Message
 from lessbits.networks.local import LocalNetwork
 from lessbits.quantizers import Dither, Ternary, TopK, make_quantizer
 from lessbits.quantizers.contractions import SignPayload

@@ -139,7 +139,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 def test_every_setting_is_described_with_its_default():
     for name, field in Settings.model_fields.items():
         assert len(field.description or "") > 10, name
-        assert field.json_schema_extra["group"] in ("Problem", "Data", "Network", "Method", "Run", "Engine")
+        assert field.json_schema_extra["group"] in ("Problem", "Data", "Network", "Faults", "Method", "Run", "Engine")
         if isinstance(field.default, str):
             assert field.description.endswith(f"default: {field.default}"), name
 

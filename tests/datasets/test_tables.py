@@ -69,15 +69,15 @@ def test_every_form_of_a_table_gives_the_same_samples(name, tmp_path, caplog):
     assert load_samples(name, features=2, **columns).count == 4
 
 
-def test_columns_can_be_dropped():
+def test_columns_can_be_ignored():
     FRAME.assign(patient=["p1", "p2", "p3", "p4"]).to_csv("mine.csv", index=False)
     columns = {"target": "outcome", "site": "hospital"}
-    np.testing.assert_array_equal(load_samples("mine.csv", drop=["patient"], **columns).features, ROWS)
-    with pytest.raises(InputError, match=r"has no column 'patent' for drop: did you mean 'patient'\?"):
-        load_samples("mine.csv", drop=["patent"], **columns)
+    np.testing.assert_array_equal(load_samples("mine.csv", ignore=["patient"], **columns).features, ROWS)
+    with pytest.raises(InputError, match=r"has no column 'patent' for ignore: did you mean 'patient'\?"):
+        load_samples("mine.csv", ignore=["patent"], **columns)
     np.savez("mine.npz", **arrays())
-    with pytest.raises(InputError, match="columns to drop were given"):
-        load_samples("mine.npz", drop=["patient"])
+    with pytest.raises(InputError, match="columns to ignore were given"):
+        load_samples("mine.npz", ignore=["patient"])
 
 
 def test_what_is_done_to_samples_keeps_their_names():

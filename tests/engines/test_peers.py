@@ -11,7 +11,7 @@ from lessbits.codecs import make_codecs
 from lessbits.engines.distributed.transport import SingleProcess, announced_room, check_counts, held_nodes
 from lessbits.engines.distributed.wire import Wire
 from lessbits.errors import WireError
-from lessbits.methods.base import Message
+from lessbits.methods.outbox import Message
 from lessbits.quantizers.dither import DitherPayload
 
 DIM, NODES = 6, 4

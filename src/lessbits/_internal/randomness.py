@@ -30,6 +30,9 @@ class Purpose(IntEnum):
     SAMPLE = 3
     COIN = 4
     COMPOSITION = 5
+    SILENCE = 6
+    PART = 7
+    DELAY = 8
 
 
 class Step(NamedTuple):

@@ -1,7 +1,7 @@
 """The command `lessbits advise`."""
 
 from lessbits.cli.checks import check_writable
-from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, Json, with_settings
+from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, FAULTS, Json, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, write_result
 from lessbits.config.settings import Settings
@@ -12,7 +12,7 @@ EXAMPLES = (
 )
 
 
-@with_settings(without=("method", *CHOSEN, *ENGINE, *CLOCK, "record_every", "code"))
+@with_settings(without=("method", *CHOSEN, *ENGINE, *CLOCK, "record_every", "code", *FAULTS))
 def advise(settings: Settings, json_file: Json = None) -> None:
     """Report how far messages can be compressed for free, and which command is expected to send the fewest bits."""
     check_writable(json_path(json_file))

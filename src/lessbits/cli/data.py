@@ -22,7 +22,7 @@ Name = Annotated[
 ]
 Target = Annotated[str | None, typer.Option(help="Column to predict, of a CSV or Parquet file.", show_default=False)]
 Site = Annotated[str | None, typer.Option(help="Column that names the site of each row.", show_default=False)]
-Drop = Annotated[str | None, typer.Option(help="Columns that are not used, separated by commas.", show_default=False)]
+Ignore = Annotated[str | None, typer.Option(help="Columns that are not used, separated by commas.", show_default=False)]
 MOST_SHOWN = 20  # classes or sites that are listed
 
 
@@ -77,7 +77,7 @@ def get(name: Name) -> None:
         "lessbits data info mine.libsvm.xz --json -",
     )
 )
-def info(name: Name, target: Target = None, site: Site = None, drop: Drop = None, json_file: Json = None) -> None:
+def info(name: Name, target: Target = None, site: Site = None, ignore: Ignore = None, json_file: Json = None) -> None:
     """Describe a data set: samples, features, labels, sites, and the share of nonzero values.
 
     Without --target, the columns of a CSV or Parquet file are listed.
@@ -88,7 +88,7 @@ def info(name: Name, target: Target = None, site: Site = None, drop: Drop = None
         described = _describe_columns(Path(name))
         write_result({"columns": described}, json_file, lambda: _print_columns(described, name))
         return
-    columns = {"target": target, "site": site, "drop": drop}
+    columns = {"target": target, "site": site, "ignore": ignore}
     facts = _describe(name, columns)
     write_result(facts, json_file, lambda: _print_description(facts, name, columns))
 
@@ -125,8 +125,8 @@ def _describe(name: str, columns: dict[str, str | None]) -> dict[str, Any]:
 
     from lessbits.datasets import load_samples
 
-    drop = columns["drop"].split(",") if columns["drop"] else ()
-    samples = load_samples(name, target=columns["target"], site=columns["site"], drop=drop)
+    ignore = columns["ignore"].split(",") if columns["ignore"] else ()
+    samples = load_samples(name, target=columns["target"], site=columns["site"], ignore=ignore)
     features: Any = samples.features
     is_dense = isinstance(features, np.ndarray)
     nonzero = np.count_nonzero(features) if is_dense else features.nnz

@@ -15,6 +15,7 @@ from lessbits.errors import InputError
 ENGINE = ("engine", "ranks", "encode")
 CLOCK = ("latency", "bandwidth")
 CHOSEN = ("stepsizes", *STEP_SIZES)
+FAULTS = ("faults", "drop", "lose", "delay")
 LARGEST_SEEDS = 1000
 
 

@@ -1,7 +1,7 @@
 """The command `lessbits theory`."""
 
 from lessbits.cli.checks import check_writable
-from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, Json, with_settings
+from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, FAULTS, Json, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, write_result
 from lessbits.config.settings import Settings
@@ -12,7 +12,7 @@ EXAMPLES = (
 )
 
 
-@with_settings(without=("method", "option", *CHOSEN, "iterations", "record_every", *ENGINE, *CLOCK, "code"))
+@with_settings(without=("method", "option", *CHOSEN, "iterations", "record_every", *ENGINE, *CLOCK, "code", *FAULTS))
 def theory(settings: Settings, json_file: Json = None) -> None:
     """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer."""
     check_writable(json_path(json_file))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lessbits.config.data import DEFAULT_NODES, Metrics, default_nodes, load_data, problem_of_data, sites_of
+from lessbits.config.faults import faults_in
 from lessbits.config.settings import Settings
 from lessbits.engines.checks import GOALS
 from lessbits.engines.distributed.partitioned import PartitionedProblem
@@ -19,6 +20,7 @@ from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.run import run_where_held
 from lessbits.engines.schedule import record_interval
 from lessbits.errors import InputError, check_kind, check_name
+from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.gradients import OPTIONS, Gradients
 from lessbits.methods.registry import find_method, method_names
@@ -38,7 +40,8 @@ DEFAULT_DIM = 250
 class Experiment:
     """A problem, a network and a method, with the resolved settings they were built from.
 
-    `metrics` are functions of the mean point: loss and accuracy on held-out samples, if the settings name any.
+    `metrics` are functions of the mean point: loss and accuracy on held-out samples, if the settings name any. `faults`
+    is what goes wrong in the network, if anything does.
     """
 
     settings: Settings
@@ -46,6 +49,7 @@ class Experiment:
     network: Network
     method: Method
     metrics: Metrics = field(default_factory=dict)
+    faults: Faults | None = None
 
     def run(self, progress: ProgressOption = False, checkpoints: Checkpoints | None = None) -> Trace:
         """Run the experiment and return its trace.
@@ -69,6 +73,7 @@ class Experiment:
             code=settings.code,
             checkpoints=checkpoints,
             metrics=self.metrics or None,
+            faults=self.faults,
         )
         origin = settings.model_dump(), provenance(self.problem, self.network, self.method)
         try:
@@ -107,6 +112,9 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
     """
     problem, network, settings, metrics = build_all_parts(settings, transport)
     _check_method(problem, settings)
+    faults = faults_in(settings)
+    if faults is not None and (transport is not None or settings.encode):
+        raise InputError("faults are simulated: leave out --engine mpi and --encode")
     if transport is None and settings.stepsizes == "practical":
         solve_ahead(problem)
     assert settings.option is not None  # resolved by `build_parts`
@@ -121,11 +129,14 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
         practical=settings.stepsizes == "practical",
         target=settings.until if settings.goal == "error" else None,
         given=settings.given_step_sizes(),
+        speaking=1.0 if faults is None else faults.speaking,
+        delay=0 if faults is None else faults.longest_delay,
     )
     method = configure_method(find_method(settings.method), request, settings.seed)
     sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
     every = settings.record_every or record_interval(method, problem, settings.iterations)
-    return Experiment(settings.updated(record_every=every).with_step_sizes(sizes), problem, network, method, metrics)
+    settings = settings.updated(record_every=every).with_step_sizes(sizes)
+    return Experiment(settings, problem, network, method, metrics, faults)
 
 
 def check_batch_size(option: str | None, batch_size: int) -> None:

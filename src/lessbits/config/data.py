@@ -32,7 +32,7 @@ class LoadedData(NamedTuple):
 def check_data_settings(settings: Settings) -> None:
     """Raise an `InputError` for settings of data that do not go together."""
     if settings.data is None:
-        of_data = ("target", "site", "drop", "test", "features", "normalize", "scale", "split")
+        of_data = ("target", "site", "ignore", "test", "features", "normalize", "scale", "split")
         settings.refuse(of_data, "there are no data")
         return
     settings.refuse(("condition", "samples"), "it is for random problems, and data were given")
@@ -66,7 +66,7 @@ def load_data(settings: Settings) -> LoadedData | None:
     if settings.data is None or NODE in settings.data:
         return None
     samples = load_samples(
-        settings.data, settings.features, target=settings.target, site=settings.site, drop=_dropped(settings)
+        settings.data, settings.features, target=settings.target, site=settings.site, ignore=_ignored(settings)
     )
     share = _share(settings)
     training, test = samples, None
@@ -124,8 +124,8 @@ def _problem_of_shards(
             f"test is {settings.test}, a share, but every node has a file of its own: give test a file of samples"
         )
     settings.refuse(("scale",), "every node has a file of its own, and none knows all rows")
-    nodes, drop = range(settings.nodes or DEFAULT_NODES) if held is None else held.tolist(), _dropped(settings)
-    shards = load_shards(settings.data, nodes, settings.features, team, settings.normalize, settings.target, drop)
+    nodes, ignore = range(settings.nodes or DEFAULT_NODES) if held is None else held.tolist(), _ignored(settings)
+    shards = load_shards(settings.data, nodes, settings.features, team, settings.normalize, settings.target, ignore)
     features, given = [part.features for part in shards.samples], settings.regularization
     targets = shards.targets(settings.problem)
     layout = Layout.of(team.all_gather(np.array([node_size(part) for part in features])))
@@ -154,9 +154,9 @@ def _share(settings: Settings) -> float | None:
         return None
 
 
-def _dropped(settings: Settings) -> list[str]:
+def _ignored(settings: Settings) -> list[str]:
     """Return the columns that are not used."""
-    return [] if settings.drop is None else [name.strip() for name in settings.drop.split(",")]
+    return [] if settings.ignore is None else [name.strip() for name in settings.ignore.split(",")]
 
 
 def _load_test(settings: Settings, training: Samples) -> Samples:

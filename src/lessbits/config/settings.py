@@ -4,28 +4,18 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, ValidationError, field_validator
 
-from lessbits.errors import LARGEST_SEED, InputError, check_kind, check_name, check_path, shown
-from lessbits.methods.registry import BUILT_IN
+from lessbits.config.fields import Fields
+from lessbits.errors import InputError, check_kind, check_name, check_path, shown
 
 FORMAT = "lessbits-settings-1"
-LARGEST_NETWORK = 10**7
-LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
-LARGEST_CONDITION = 1e15  # beyond, 1/κ is lost in the rounding of float64
 STEP_SIZES = ("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay")
 
 
-def _setting(default: Any, group: str, text: str, chosen: str | None = None, **limits: Any) -> Any:
-    """Describe a setting. `chosen` describes the value that is used if the setting is None."""
-    shown = default if chosen is None else chosen
-    text = text if shown is None else f"{text}; default: {shown}"
-    return Field(default, description=text, json_schema_extra={"group": group}, **limits)
-
-
-class Settings(BaseModel):
+class Settings(Fields):
     """The settings of a run. Settings that are None are chosen when the run is built, and its trace stores the choice.
 
     Every setting is a keyword argument, and has the name and the meaning of a flag of `lessbits run`.
@@ -36,151 +26,6 @@ class Settings(BaseModel):
 
     # Strict: the text "16" is not a number of nodes. No setting has a use for NaN or infinity.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    problem: str = _setting("consensus", "Problem", "consensus, least-squares, logistic or softmax")
-    nodes: int | None = _setting(
-        None, "Problem", "number of nodes", "16, or what the network file or the sites say", le=LARGEST_NETWORK
-    )
-    dim: int | None = _setting(None, "Problem", "dimension of x", "250, or what the data say", ge=1, le=LARGEST_COUNT)
-    condition: float = _setting(
-        100.0, "Problem", "condition number κ of a random least-squares problem", "100", ge=1, le=LARGEST_CONDITION
-    )
-    samples: int | None = _setting(None, "Problem", "samples per node of a random least-squares problem", "dim", ge=1)
-    problem_seed: int | None = _setting(
-        None, "Problem", "seed of a random problem and of the split", "that of the run", ge=0, le=LARGEST_SEED
-    )
-
-    data: str | None = _setting(
-        None,
-        "Data",
-        "CSV, Parquet, .npz or libsvm file (CSV and libsvm also compressed), the name of a data set such as w1a or "
-        "breast-cancer, or one file per node, such as part-{node}.csv",
-    )
-    target: str | None = _setting(None, "Data", "column to predict, of a CSV or Parquet file")
-    site: str | None = _setting(None, "Data", "column that names the site of each row; every site is a node")
-    drop: str | None = _setting(
-        None, "Data", "columns of a CSV or Parquet file that are not used, separated by commas, such as patient,date"
-    )
-    test: str | None = _setting(
-        None, "Data", "samples to test on: a file like that of --data, or the share to hold out, such as 0.2"
-    )
-    features: int | None = _setting(None, "Data", "number of features", "as many as the file uses", ge=1)
-    normalize: bool = _setting(False, "Data", "scale every sample to length 1", "no")
-    scale: bool = _setting(
-        False, "Data", "divide every column by its standard deviation over all samples, before --normalize", "no"
-    )
-    regularization: float | None = _setting(
-        None, "Data", "λ of the regularizer (λ/2)‖x‖²", "1 / number of samples", ge=0
-    )
-    split: str = _setting(
-        "sorted", "Data", "how samples without sites are split over nodes: iid, sorted, dirichlet:A or uneven:R"
-    )
-
-    network: str = _setting(
-        "ring",
-        "Network",
-        "ring, path, star, complete, torus, torus:RxC, hypercube, random-regular:DEGREE, erdos-renyi:P, "
-        "watts-strogatz:K:P, barbell, or a file of edges or weights",
-    )
-    weights: str = _setting(
-        "metropolis", "Network", "link weights: metropolis, unit, max-degree, or given (by the file)"
-    )
-    network_seed: int | None = _setting(
-        None, "Network", "seed of a random network", "that of the run", ge=0, le=LARGEST_SEED
-    )
-
-    method: str = _setting(
-        "primal-dual",
-        "Method",
-        "primal-dual (Algorithm 1 of the paper), tree (sums up a spanning tree), accelerated, or a competitor: "
-        + ", ".join(list(BUILT_IN)[3:]),
-    )
-    option: str | None = _setting(
-        None,
-        "Method",
-        "gradients: A dual (primal-dual, ssda, msda), B full, C stochastic, D variance-reduced",
-        "B; A for ssda and msda, D for gt-svrg and vr-diana",
-    )
-    messages: str | None = _setting(
-        None,
-        "Method",
-        "of primal-dual: independent (the paper's), broadcast or edge (half the bits)",
-        "independent",
-    )
-    corrected: bool = _setting(
-        False, "Method", "of primal-dual: move the iterate with the dual variable, as LEAD does", "no"
-    )
-    quantizer: str | None = _setting(
-        None,
-        "Method",
-        "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or fading:SPACING:FACTOR; "
-        "for choco and tree also grid:F, top-K, sign, scaled-dit-K",
-        "dit-4; grid:10 for tree; exact for methods that send vectors uncompressed",
-        min_length=1,
-    )
-    stepsizes: Literal["theory", "practical"] = _setting(
-        "theory",
-        "Method",
-        "how step sizes that are not given are chosen: theory (mostly proven) or practical (larger, tested in a short "
-        "run)",
-    )
-    theta: float | None = _setting(
-        None, "Method", "step size θ of the dual variable (primal-dual, ssda, msda)", "see --stepsizes", gt=0
-    )
-    eta: float | None = _setting(
-        None, "Method", "step size η of the gradient; 0 turns choco into pure gossip", "see --stepsizes", ge=0
-    )
-    gamma: float | None = _setting(None, "Method", "step size γ of gossip (choco, lead)", "see --stepsizes", gt=0)
-    alpha: float | None = _setting(
-        None,
-        "Method",
-        "step size α of the memory; for qdgd, the weight of the gradient",
-        "1/(1+ω); lead and qdgd: see --stepsizes",
-        gt=0,
-    )
-    epsilon: float | None = _setting(None, "Method", "step size ε of qdgd", "see --stepsizes", gt=0)
-    momentum: float | None = _setting(None, "Method", "momentum β (accelerated, ssda, msda)", "as proven", ge=0, lt=1)
-    decay: float | None = _setting(
-        None, "Method", "shrink steps as 1/(1 + decay·k) (dgd, choco), or by QDGD's powers", "0; 0.01 for qdgd", ge=0
-    )
-    step_sizes: dict[str, float] = _setting(
-        {}, "Method", "step sizes of a registered method that have no setting of their own, by name", "none"
-    )
-    batch_size: int = _setting(1, "Method", "samples in a stochastic gradient, for options C and D", ge=1)
-
-    iterations: int = _setting(10_000, "Run", "largest number of iterations", ge=1, le=LARGEST_COUNT)
-    until: float | None = _setting(None, "Run", "stop as soon as the goal is at most this", ge=0)
-    goal: str = _setting(
-        "error",
-        "Run",
-        "what --until is compared with: error (mean of ‖x_i - x*‖²), suboptimality, consensus, loss, or gradient "
-        "(squared norm, plus the disagreement; usual with --scoring loss)",
-    )
-    scoring: Literal["solution", "loss", "off"] = _setting(
-        "solution",
-        "Run",
-        "how records are scored: solution (against x*, which is computed first), loss (without x*: loss and gradient), "
-        "or off (only bits are counted, and ranks exchange nothing but messages)",
-    )
-    record_every: int | None = _setting(
-        None, "Run", "iterations between two records", "at most 10 000 records per run", ge=1
-    )
-    seed: int = _setting(0, "Run", "seed of all random numbers", ge=0, le=LARGEST_SEED)
-    precision: Literal[32, 64] = _setting(64, "Run", "bits of a floating-point number in the computation: 32 or 64")
-    engine: Literal["simulate", "mpi"] = _setting(
-        "simulate", "Engine", "how messages are sent: simulate (one process), or mpi (real processes)"
-    )
-    ranks: int | None = _setting(
-        None, "Engine", "processes to start with --engine mpi", "one per core", ge=1, le=LARGEST_NETWORK
-    )
-    code: Literal["entropy", "fixed"] = _setting(
-        "entropy", "Engine", "how levels are written as bytes: entropy (fewest bits), or fixed (a fixed width)"
-    )
-    encode: bool = _setting(
-        False, "Engine", "make the simulator encode every message, rather than only compute its length", "no"
-    )
-    latency: float | None = _setting(None, "Run", "seconds per exchange, for simulated time", ge=0)
-    bandwidth: float | None = _setting(None, "Run", "bits per second on a link, for simulated time", gt=0)
 
     def __init__(self, **given: Any) -> None:
         """Check the settings. Raise an `InputError` for unknown names and invalid values."""

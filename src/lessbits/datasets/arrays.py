@@ -204,7 +204,7 @@ def _frame_values(frame: Any, what: str) -> Any:
         advice = days if _are_dates(value) else "numbers, for example with pandas.get_dummies"
         raise InputError(
             f"{what} must be numbers, but column {wrong[0]!r} holds no numbers{example}{more}: leave it out "
-            f"(--drop, or drop=[…]), or make it {advice}"
+            f"(--ignore, or ignore=[…]), or make it {advice}"
         )
     if len(frame.columns) and all(type(dtype).__name__ == "SparseDtype" for dtype in frame.dtypes):
         return as_rows(sparse.csr_matrix(frame.sparse.to_coo()), what)

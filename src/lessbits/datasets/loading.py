@@ -31,7 +31,7 @@ def load_samples(
     *,
     target: str | None = None,
     site: str | None = None,
-    drop: Sequence[str] = (),
+    ignore: Sequence[str] = (),
 ) -> Samples:
     """Load a file by its path, or a data set by its name.
 
@@ -47,7 +47,7 @@ def load_samples(
         download: Whether to download a data set that is not found here.
         target: The column to predict, of a CSV or Parquet file.
         site: The column that names the site of each row. Each site is a node.
-        drop: Columns of a CSV or Parquet file that are not used, such as numbers of patients.
+        ignore: Columns of a CSV or Parquet file that are not used, such as numbers of patients.
 
     >>> load_samples("breast-cancer")
     Samples('breast-cancer', 569 samples, 30 features, dense, 2 different labels)
@@ -59,7 +59,7 @@ def load_samples(
         raise InputError(
             f"the data are {shown(source)}, but they must be a path, or the name of a data set such as 'w1a'"
         )
-    columns = _Columns(target, site, _dropped(drop))
+    columns = _Columns(target, site, _ignored(ignore))
     path = Path(os.path.expanduser(given))
     # os.path returns False for names that no file can have; pathlib raises.
     if os.path.isfile(path):
@@ -83,11 +83,11 @@ def load_samples(
     raise not_found(given)
 
 
-def _dropped(drop: Any) -> tuple[str, ...]:
+def _ignored(ignore: Any) -> tuple[str, ...]:
     """Return the columns to leave out; a text would be taken for a list of its letters."""
-    if isinstance(drop, str) or not isinstance(drop, Sequence):
-        raise InputError(f"drop is {shown(drop)}, but it must be a list of columns, as in drop=['id']")
-    return tuple(drop)
+    if isinstance(ignore, str) or not isinstance(ignore, Sequence):
+        raise InputError(f"ignore is {shown(ignore)}, but it must be a list of columns, as in ignore=['id']")
+    return tuple(ignore)
 
 
 class _Columns(NamedTuple):
@@ -95,7 +95,7 @@ class _Columns(NamedTuple):
 
     target: str | None
     site: str | None
-    drop: tuple[str, ...]
+    ignore: tuple[str, ...]
 
     def refuse(self, given: str) -> None:
         """Raise InputError if columns are named, of data without named columns."""

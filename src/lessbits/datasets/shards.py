@@ -49,7 +49,7 @@ def load_shards(
     team: Team,
     normalize: bool = False,
     target: str | None = None,
-    drop: Sequence[str] = (),
+    ignore: Sequence[str] = (),
 ) -> Shards:
     """Load the files of these nodes. `{node}` in the pattern stands for the number of the node.
 
@@ -60,7 +60,7 @@ def load_shards(
         team: The processes that hold all nodes.
         normalize: Whether to scale every row to length 1.
         target: The column to predict, of CSV or Parquet files.
-        drop: Columns that are not used.
+        ignore: Columns that are not used.
     """
     from scipy import sparse
 
@@ -68,7 +68,7 @@ def load_shards(
     for node, file in zip(nodes, files, strict=True):
         if not os.path.isfile(file):
             raise InputError(f"there is no file {file!r}, which node {node} needs: {pattern!r} names one for each node")
-    samples = [load_samples(file, features, download=False, target=target, drop=drop) for file in files]
+    samples = [load_samples(file, features, download=False, target=target, ignore=ignore) for file in files]
     if normalize:
         samples = [part.normalized_rows() for part in samples]
     if len({sparse.issparse(part.features) for part in samples}) > 1:

@@ -43,12 +43,14 @@ def table_format(path: str) -> str | None:
     return FORMATS.get(name.suffix)
 
 
-def load_table(path: Path, target: str | None, site: str | None, drop: Sequence[str] = ()) -> Samples:
-    """Load the samples of a CSV, Parquet or `.npz` file; the columns in `drop` are not used."""
+def load_table(path: Path, target: str | None, site: str | None, ignore: Sequence[str] = ()) -> Samples:
+    """Load the samples of a CSV, Parquet or `.npz` file; the columns in `ignore` are not used."""
     name = path.name.split(".")[0] or path.name
     if table_format(path.name) == "npz":
-        if drop:
-            raise InputError(f"columns to drop were given, but those of {str(path)!r} have no names: leave drop out")
+        if ignore:
+            raise InputError(
+                f"columns to ignore were given, but those of {str(path)!r} have no names: leave ignore out"
+            )
         return _load_arrays(path, target, site, name)
     frame = read_frame(path)
     if target is None:
@@ -56,8 +58,8 @@ def load_table(path: Path, target: str | None, site: str | None, drop: Sequence[
             f"{str(path)!r} has several columns, but which one to predict was not said: give its name as target, one "
             f"of {_listed(frame.columns)}"
         )
-    dropped = [_find(frame, "drop", column, f"data set {name!r}") for column in drop]
-    return Samples.from_frame(frame.drop(columns=dropped), target, site, name)
+    ignored = [_find(frame, "ignore", column, f"data set {name!r}") for column in ignore]
+    return Samples.from_frame(frame.drop(columns=ignored), target, site, name)
 
 
 def read_frame(path: Path) -> "pandas.DataFrame":

@@ -13,6 +13,7 @@ from lessbits._internal.pytrees import pytree, static
 from lessbits.datasets.arrays import as_rows
 from lessbits.engines.scoring import MetricChoice, Target, knows_smoothness
 from lessbits.errors import InputError, check_name
+from lessbits.faults import Faults
 from lessbits.methods.base import Method, Start
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import LARGEST_NORM
@@ -169,3 +170,17 @@ def check_goal(goal: str | None, until: float | None, first: Mapping[str, Any], 
             raise InputError(
                 f"until is {until:g}, but here a suboptimality below {rounding:.1g} is rounding: take the goal error"
             )
+
+
+FAULT_KINDS = {
+    "silence": "links that are silent",
+    "churn": "nodes and links that come and go",
+    "delay": "messages that are late",
+}
+
+
+def check_faults(faults: Faults | None, method: Method) -> None:
+    """Raise an `InputError` if the method has no answer to what goes wrong."""
+    for kind in sorted(faults.kinds if faults is not None else ()):
+        if kind not in method.runs_with:
+            raise InputError(f"{method.name} has no answer to {FAULT_KINDS[kind]}: take edge-dual, which has")

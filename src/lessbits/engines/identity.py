@@ -63,6 +63,7 @@ def run_identity(
         "code": " ".join(codes),
         "seed": str(options.seed),
         "record_every": str(options.interval),
+        **({} if options.faults is None else {"faults": fingerprint(options.faults)}),
         "precision": str(jnp.result_type(float)),
     }
     return Identity(marks, all_gather(computed_values(problem)), tolerance_of(problem))

@@ -10,7 +10,8 @@ from lessbits._internal.memory import check_fits, free_memory
 from lessbits._internal.pytrees import on_cpu
 from lessbits._internal.randomness import Step, make_seed
 from lessbits.engines.recording.provenance import method_option
-from lessbits.methods.base import Method, Outbox, Start, State
+from lessbits.methods.base import Method, Start, State
+from lessbits.methods.outbox import Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypedDict, cast
 
-from lessbits.engines.checks import Metric, check_metrics, check_start, choose_goal
+from lessbits.engines.checks import Metric, check_faults, check_metrics, check_start, choose_goal
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel
 from lessbits.engines.schedule import record_interval
 from lessbits.engines.scoring import MetricChoice
 from lessbits.errors import InputError, check_flag, check_kind, check_number, check_seed, check_whole, shown
+from lessbits.faults import Faults
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -43,6 +44,7 @@ class RunOptions:
             `ProgressState`, or a tuple of these.
         code: How levels are written as bytes: "entropy" (fewest bits) or "fixed" (a fixed width).
         checkpoints: Where to write checkpoints, and whether to resume from one.
+        faults: What goes wrong in the network; None for nothing. Only the simulator takes faults.
         stop: A function without arguments, such as `threading.Event().is_set`, that is called a few times per second.
             When it returns True, the run ends as after Ctrl-C: it raises `Interrupted`, which has the trace. A run in
             a thread needs it, because Ctrl-C reaches the main thread alone.
@@ -60,6 +62,7 @@ class RunOptions:
     progress: ProgressOption = False
     code: str = "entropy"
     checkpoints: Checkpoints | None = None
+    faults: Faults | None = None
     stop: Callable[[], bool] | None = None
 
     def checked(self, problem: Problem, network: Network, method: Method) -> Self:
@@ -74,6 +77,7 @@ class RunOptions:
         for one in self.progress if isinstance(self.progress, tuple) else (self.progress,):
             if not callable(one) and one is not None:
                 check_flag("progress, if it is no function,", one)
+        check_faults(self.faults, method)
         for compressor in method.compressors:
             check_kind("the quantizer of the method", compressor, Compressor, "make one with lessbits.make_quantizer")
         method.check(problem, network)
@@ -107,6 +111,7 @@ class RunOptions:
             ("start", Start),
             ("link_model", LinkModel),
             ("checkpoints", Checkpoints),
+            ("faults", Faults),
         ):
             given = getattr(self, name)
             if given is not None and not isinstance(given, kind):
@@ -161,4 +166,5 @@ class RunKeywords(TypedDict, total=False):
     progress: ProgressOption
     code: str
     checkpoints: Checkpoints | None
+    faults: Faults | None
     stop: Callable[[], bool] | None

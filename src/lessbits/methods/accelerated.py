@@ -22,10 +22,11 @@ from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits._internal.summation import no_digits_lost, subtract
 from lessbits.errors import InputError
-from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.common import ill_conditioned, start_at, start_dual
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import Messages, one_for_all
+from lessbits.methods.outbox import Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem

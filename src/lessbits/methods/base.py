@@ -10,51 +10,25 @@ from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.pytrees import pytree, short, static, take_rows, traced
+from lessbits._internal.axes import Axis, row_axes
+from lessbits._internal.pytrees import short, traced
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError, check_number, check_positive
 from lessbits.methods.choosing import ChosenWith, known_cost
 from lessbits.methods.gradients import Gradients
+from lessbits.methods.outbox import Outbox
 from lessbits.methods.request import MethodRequest, StepSize, Suggestion
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor, Payload, Quantizer
+from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.quantizers.choices import dithers
 from lessbits.quantizers.exact import Exact
 
 State = Any  # a NamedTuple of arrays with one row per node; `x` is the iterate that engines score
-
-
-@pytree
-class Message:
-    """Payloads that are sent together: one per link, or one per node that goes to every neighbour.
-
-    In an inbox there is one payload per link: the one received along the reverse link. Read it with `take`. A random
-    compressor draws from `message_draws`, so that the receiver can draw the same numbers.
-
-    Attributes:
-        payload: The payloads, stacked by row.
-        per_link: Whether a row belongs to a link. Otherwise it belongs to a node.
-        active: The links on which the message is sent; None for all.
-        awaited: The links on which a message comes back; None for all. Receivers know it, so silence costs no bits.
-        source: In an inbox, the row received along each link; None if rows are links already.
-    """
-
-    payload: Payload
-    per_link: bool = static()
-    active: jax.Array | None = None  # [links of this process]
-    awaited: jax.Array | None = None  # [links of this process]
-    source: jax.Array | None = None
-
-    def take(self, links: Any) -> Payload:
-        """Return the payloads of the given links, without first making a copy for all links."""
-        return take_rows(self.payload, links if self.source is None else self.source[links])
-
-
-Outbox = tuple[Message, ...]
 
 
 class Start(NamedTuple):
@@ -92,6 +66,7 @@ class Method(ABC):
     guarded: ClassVar[bool] = False  # whether it detects steps that are too large, so that no trial run is needed
     predictable: ClassVar[bool] = False  # whether theory and the mean-square analysis cover it
     note: ClassVar[str] = ""  # what advice adds about it, to be read after the name
+    runs_with: ClassVar[tuple[str, ...]] = ()  # the kinds of faults it can be run with (`Faults.kinds`), well or badly
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
 
     # Derived from `step_sizes`.
@@ -142,6 +117,19 @@ class Method(ABC):
     @abstractmethod
     def receive(self, step: Step, state: State, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> State:
         """Update the state from the messages sent and the messages received along the reverse links."""
+
+    def with_delays(self) -> Self:
+        """Return the method for a network whose messages may be late."""
+        raise InputError(f"{self.name} needs every message in the iteration in which it is sent: take edge-dual")
+
+    def reset(self, state: State, fresh: State, nodes: jax.Array, links: jax.Array, local: LocalNetwork) -> State:
+        """Start some nodes and links anew: they take their rows of `fresh`, the state before the first iteration."""
+
+        def renew(axis: Axis, old: jax.Array, new: jax.Array) -> jax.Array:
+            rows = {Axis.NODE: nodes, Axis.LINK: links}.get(axis)
+            return old if rows is None else jnp.where(rows.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
+
+        return jax.tree.map(renew, row_axes(state, Axis.NODE), state, fresh)
 
     def passes(self, problem: Problem) -> float:
         """Return the approximate share of all samples that one iteration uses."""

@@ -18,10 +18,11 @@ import jax.numpy as jnp
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
-from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.common import decayed, spectral_gap, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import Messages, one_for_all
+from lessbits.methods.outbox import Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
@@ -58,6 +59,7 @@ class Choco(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "choco"
+    runs_with = ("silence", "churn")
     step_sizes = (
         StepSize("gamma", "γ", "step size of gossip"),
         StepSize("eta", "η", "step size of the gradient", from_zero=True),

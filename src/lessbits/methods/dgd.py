@@ -16,10 +16,11 @@ import jax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.common import decayed, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import disagreements, share
+from lessbits.methods.outbox import Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 
@@ -46,6 +47,7 @@ class Dgd(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "dgd"
+    runs_with = ("silence", "churn")
     step_sizes = (
         StepSize("eta", "η", "step size of the gradient"),
         StepSize("decay", "", "shrinks steps as 1/(1 + decay·k)", from_zero=True, default=0.0),

@@ -18,9 +18,10 @@ from jax import lax
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import InputError
-from lessbits.methods.base import Message, Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.outbox import Message, Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network

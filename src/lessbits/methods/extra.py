@@ -15,10 +15,11 @@ import jax.numpy as jnp
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import disagreements, share
+from lessbits.methods.outbox import Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 
@@ -45,6 +46,7 @@ class Extra(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "extra"
+    runs_with = ("silence", "churn")
     step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
 
     @classmethod

@@ -22,10 +22,11 @@ from jax import lax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.common import spectral_gap, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import disagreements, share
+from lessbits.methods.outbox import Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor
@@ -54,6 +55,7 @@ class GradientTracking(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "gradient-tracking"
+    runs_with = ("silence", "churn")
     step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
 
     @classmethod

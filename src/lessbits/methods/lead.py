@@ -18,8 +18,9 @@ import jax
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
-from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.gradients import Gradients
+from lessbits.methods.outbox import Outbox
 from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
@@ -48,6 +49,7 @@ class Lead(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "lead"
+    runs_with = ("silence", "churn")
     step_sizes = (
         StepSize("gamma", "γ", "step size of gossip"),
         StepSize("eta", "η", "step size of the gradient"),

@@ -17,7 +17,7 @@ from lessbits._internal.axes import PerLink
 from lessbits._internal.pytrees import on_cpu, pytree, take_rows
 from lessbits._internal.randomness import Step, message_draws
 from lessbits._internal.summation import Sum, separate
-from lessbits.methods.base import Message, Outbox
+from lessbits.methods.outbox import Message, Outbox
 from lessbits.networks.local import LocalNetwork, Slot
 from lessbits.quantizers.base import Compressor
 

@@ -19,10 +19,11 @@ from jax import lax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
-from lessbits.methods.base import MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import MethodRequest, Start, StepSize
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.messages import disagreements, share
+from lessbits.methods.outbox import Outbox
 from lessbits.methods.ssda import DualMethod
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network

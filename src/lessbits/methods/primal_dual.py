@@ -25,10 +25,11 @@ from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits._internal.summation import no_digits_lost, subtract
 from lessbits.errors import InputError, check_flag, check_name, check_positive, check_whole
-from lessbits.methods.base import Message, Method, Outbox, Start
+from lessbits.methods.base import Method, Start
 from lessbits.methods.common import start_at, start_dual
 from lessbits.methods.gradients import OPTIONS, Anchor, Gradients
 from lessbits.methods.messages import BroadcastMessages, EdgeMessages, ExactMessages, IndependentMessages, Messages
+from lessbits.methods.outbox import Message, Outbox
 from lessbits.methods.prediction import predict_step_sizes, theory_inputs
 from lessbits.methods.request import MethodRequest, StepSize
 from lessbits.networks.local import LocalNetwork
@@ -80,6 +81,7 @@ class PrimalDual(Method):
     corrected: bool = static(default=False)
 
     name = "primal-dual"
+    runs_with = ("silence", "churn")
     step_sizes = (
         StepSize("theta", "θ", "step size of the dual variable"),
         StepSize("eta", "η", "step size of the gradient"),

@@ -15,9 +15,10 @@ import jax
 
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step, message_draws
-from lessbits.methods.base import Message, Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.common import decayed, start_at
 from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.outbox import Message, Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
@@ -52,6 +53,7 @@ class Qdgd(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "qdgd"
+    runs_with = ("silence", "churn")
     step_sizes = (
         StepSize("epsilon", "ε", "step size of the whole update"),
         StepSize("alpha", "α", "weight of the gradient"),

@@ -17,6 +17,7 @@ Kind = TypeVar("Kind", bound="type[Method]")
 # Where each built-in method is defined. A new method needs a file and a line here.
 BUILT_IN = {
     "primal-dual": "primal_dual.PrimalDual",
+    "edge-dual": "edge_dual.EdgeDual",
     "tree": "tree.Tree",
     "accelerated": "accelerated.Accelerated",
     "dgd": "dgd.Dgd",

@@ -58,6 +58,8 @@ class MethodRequest:
         practical: Whether step sizes that are not given are practical ones. Otherwise they are proven ones.
         target: The squared error to reach, for step sizes that depend on it.
         given: The step sizes that the user gave, by name.
+        speaking: The share of iterations in which a link speaks.
+        delay: The most iterations by which a message is late.
     """
 
     problem: Problem
@@ -69,6 +71,8 @@ class MethodRequest:
     practical: bool = False
     target: float | None = None
     given: Mapping[str, float] = field(default_factory=dict)
+    speaking: float = 1.0
+    delay: int = 0
 
     @property
     def omega(self) -> float:

@@ -18,10 +18,11 @@ import jax.numpy as jnp
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
-from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.messages import disagreements, share
+from lessbits.methods.outbox import Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem

@@ -27,9 +27,10 @@ from lessbits._internal.axes import Axis
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import InputError
-from lessbits.methods.base import Message, Method, MethodRequest, Outbox, Start, StepSize
+from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.outbox import Message, Outbox
 from lessbits.methods.quasi_newton import Secants, next_point
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network

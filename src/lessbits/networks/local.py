@@ -55,11 +55,6 @@ class DegreeGroup:
         return rows.reshape(-1, self.links.shape[-1], *rows.shape[1:])
 
 
-def _weighted(slot: Slot, term: Term) -> jax.Array:
-    """Return w_l·term(l), rounded before it is added."""
-    return separate(slot.weight[:, None] * term(slot))
-
-
 def _unweighted(slot: Slot, term: Term) -> jax.Array:
     """Return term(l), zero for padding."""
     return jnp.where(slot.weight[:, None] > 0, term(slot), 0)
@@ -76,6 +71,7 @@ class LocalNetwork:
     weight: PerLink  # [links here]
     groups: Annotated[tuple[DegreeGroup, ...], Axis.SHARED]
     order: Annotated[jax.Array | None, Axis.SHARED]  # position of each node's sum in those of the groups; None: as is
+    up: Annotated[jax.Array | None, Axis.LINK] = None  # the links that speak in this iteration; None: all
 
     @classmethod
     def of(cls, network: Network, nodes: np.ndarray | None = None) -> "LocalNetwork":
@@ -98,15 +94,15 @@ class LocalNetwork:
         )
 
     def weighted_sum(self, term: Term) -> jax.Array:
-        """Return Σ_l w_l·term(l) over each node's links l, [nodes here, dim].
+        """Return Σ_l w_l·term(l) over each node's links l that speak, [nodes here, dim].
 
         `term` maps a slot of links to rows. The order of addition depends on a node's number of links alone. No array
         of links × dim is made.
         """
-        return self._sum(term, _weighted, lambda products: products)
+        return self._sum(term, self._weighted, lambda products: products)
 
     def sum(self, term: Term) -> jax.Array:
-        """Return Σ_l term(l) over each node's links l, without weights."""
+        """Return Σ_l term(l) over each node's links l, silent ones too, without weights."""
         return self._sum(term, _unweighted, lambda terms: terms)
 
     def exact_weighted_sum(self, term: Term) -> Sum:
@@ -115,7 +111,12 @@ class LocalNetwork:
         If terms of a link and its reverse are opposite, then so are their products with the weight, and the sums of all
         nodes add up to zero with twice the digits.
         """
-        return self._sum(term, _weighted, Sum.of)
+        return self._sum(term, self._weighted, Sum.of)
+
+    def _weighted(self, slot: Slot, term: Term) -> jax.Array:
+        """Return w_l·term(l), rounded before it is added; zero for links that are silent."""
+        weight = slot.weight if self.up is None else jnp.where(self.up[slot.links], slot.weight, 0)
+        return separate(weight[:, None] * term(slot))
 
     def _sum(self, term: Term, of: Callable[[Slot, Term], jax.Array], start: Callable[[jax.Array], Any]) -> Any:
         sums = []

@@ -22,7 +22,7 @@ METHOD_PARTS = {
 NEVER_NAMED = {"method", "quantizer", "iterations", "record_every", *METHOD_PARTS, *LETTERS}
 # Settings that say what is solved, and where. If they differ, a name has problem and network in words instead.
 TASK_PARTS = {
-    *("problem", "data", "test", "target", "site", "drop", "normalize", "scale", "regularization"),
+    *("problem", "data", "test", "target", "site", "ignore", "normalize", "scale", "regularization"),
     *("split", "dim", "samples", "condition", "features", "network", "nodes", "weights"),
 }
 

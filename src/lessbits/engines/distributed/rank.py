@@ -22,7 +22,8 @@ from lessbits.engines.memory import check_run_fits
 from lessbits.engines.options import RunOptions
 from lessbits.engines.scoring import Target, join_scores, mean_point
 from lessbits.errors import InputError
-from lessbits.methods.base import Message, Method, Start, State
+from lessbits.methods.base import Method, Start, State
+from lessbits.methods.outbox import Message
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem

@@ -12,7 +12,7 @@ from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import CHECK_BYTES, Place, body_sum, header_bytes, length_bytes, seal, unseal
 from lessbits.engines.distributed.transport import Transport
 from lessbits.errors import WireError
-from lessbits.methods.base import Message, Outbox
+from lessbits.methods.outbox import Message, Outbox
 from lessbits.networks import Network
 
 LARGEST = 1e30  # magnitude of what ranks send; a run that would need more has diverged, and its sender says so

@@ -16,6 +16,7 @@ from lessbits.engines.recording.checkpoint_checks import check_fits
 from lessbits.engines.recording.checkpoint_files import Checkpoint, Identity, name_leaves, put_leaves
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.schedule import record_ends
+from lessbits.engines.simulate.course import fault_columns
 from lessbits.methods.base import Method, State
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -66,11 +67,17 @@ class ChunkRecorder:
                 done[name][0] += before if np.ndim(before) == np.ndim(done[name][0]) else np.squeeze(before)
         self.since = {}
         metrics = {name: np.asarray(values)[:taken] for name, values in chunk.metrics.items()}
+        metrics |= fault_columns(chunk, np.diff(ends, prepend=self.last), self.recorder)
         self.recorder.extend(metrics, ends, **done)
         checkpoints = self.options.checkpoints
         if checkpoints is not None and checkpoints.due(self.last, end):
             self.save(chunk)
         self.last = end
+
+    def add_bytes(self, count: int) -> None:
+        """Add bytes that were sent besides the messages of an outbox."""
+        if count:
+            self.since["wire"] = self.since.get("wire", 0.0) + np.eye(1, len(self.codecs))[0] * count
 
     def at_most(self, iteration: int, records: int) -> int:
         """Return `records`, or fewer if a checkpoint is due before."""

@@ -19,7 +19,8 @@ from lessbits.engines.options import RunOptions
 from lessbits.engines.schedule import end_of_record
 from lessbits.engines.scoring import Target, score
 from lessbits.engines.stopping import StopRule
-from lessbits.methods.base import Message, Method, Outbox, State
+from lessbits.methods.base import Method, Start, State
+from lessbits.methods.outbox import Message, Outbox
 from lessbits.networks import Network
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
@@ -35,13 +36,14 @@ class RecordTally(NamedTuple):
     work: jax.Array  # sample gradients, and iterations with any: a method may need several exchanges per gradient
     sent: jax.Array  # messages, by message of the outbox
     bytes: Sum  # of bodies whose length varies, by message of the outbox; a million of them need more than 24 bits
+    faults: jax.Array  # what a run with faults counts besides
 
     @classmethod
-    def zeros(cls, messages: int, *records: int) -> "RecordTally":
+    def zeros(cls, messages: int, faults: int, *records: int) -> "RecordTally":
         """Return zeros, for one or several records."""
-        work, sent = (put(np.zeros((*records, size)), np.int32) for size in (2, messages))
+        work, sent, counted = (put(np.zeros((*records, size)), np.int32) for size in (2, messages, faults))
         value, lost = (put(np.zeros((*records, messages)), np.float32) for _ in range(2))
-        return cls(work, sent, Sum(value, lost))
+        return cls(work, sent, Sum(value, lost), counted)
 
 
 @pytree
@@ -59,7 +61,7 @@ class RowLengths:
 class IterationTally(NamedTuple):
     """Work and messages of iterations, row by row. The sum over rows is taken once per record."""
 
-    counts: jax.Array  # sample gradients, iterations with any, and messages, by message of the outbox
+    counts: jax.Array  # sample gradients, iterations with any, messages by message of the outbox, and those of faults
     lengths: tuple[RowLengths | None, ...]  # None where all bodies of a message are equally long
 
     def __add__(self, more: "IterationTally") -> "IterationTally":  # type: ignore[override]
@@ -112,9 +114,23 @@ class Program:
             tuple(codec.length_model() if codec.body_bytes is None else None for codec in codecs),
         )
 
+    def begin(self, start: Start) -> State:
+        """Return the state before the first iteration."""
+        return self.method.init(self.problem, self.local, start)
+
     def started(self, first: Mapping[str, Any]) -> "Program":
         """Return the program with the metrics at which a run counts as diverged, once the start is scored."""
         return replace(self, stop=self.stop.started(first, float(self.target.scale)))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all metrics."""
+        return (*self.target.names, *self.measures)
+
+    @property
+    def fault_counts(self) -> int:
+        """How many numbers a record counts besides work and messages."""
+        return 0
 
     def fit(self, iteration: int) -> "Program":
         """Return the program with the record length compiled in, where it pays, for records from this iteration on.
@@ -163,7 +179,8 @@ class Program:
                 (state, nothing),
                 unroll=min(UNROLLED, self.stride),
             )
-        return state, RecordTally(tally.counts[:2], tally.counts[2:], self._add_up(tally.lengths))
+        work, sent, faults = jnp.split(tally.counts, [2, 2 + len(self.method.compressors)])
+        return state, RecordTally(work, sent, self._add_up(tally.lengths), faults)
 
     def _add_up(self, lengths: tuple[RowLengths | None, ...]) -> Sum:
         """Return the bytes of each message, summed over all links."""
@@ -199,20 +216,24 @@ class Program:
     def _arrived(self, message: Message) -> Message:
         source = self.reverse if message.per_link else self.local.neighbor
         active = None if message.active is None else message.active[self.reverse]
-        return Message(message.payload, True, active, source=source)
+        return Message(message.payload, True, active, source=source, round=message.round)
 
     def _sent(self, message: Message) -> jax.Array:
         if message.active is None:
             return jnp.int32(self.local.links.shape[0])
         return jnp.sum(message.active, dtype=jnp.int32)
 
-    def _bytes(self, message: Message, length: Any) -> RowLengths | None:
-        """Return the bytes of bodies whose length varies, per row, or per link if only some links send."""
+    def _bytes(self, message: Message, length: Any, times: jax.Array | None = None) -> RowLengths | None:
+        """Return the bytes of bodies whose length varies, per row, or per link if only some links send.
+
+        `times` is how often each link sends its message.
+        """
         if length is None:
             return None
         rows = length(message.payload)
         if message.active is not None:
             rows = jnp.where(message.active, rows if message.per_link else rows[self.local.owner], 0)
+            rows = rows if times is None else rows * times.astype(rows.dtype)
         return RowLengths(Sum.of(rows), message.per_link or message.active is not None)
 
     def score(self, state: State) -> dict[str, jax.Array]:

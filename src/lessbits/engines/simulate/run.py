@@ -1,7 +1,7 @@
 """The simulator: all nodes in one process. A message is a row of an array that another node reads."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, NamedTuple, Unpack
 
@@ -17,7 +17,6 @@ from lessbits._internal.memory import memory_in_a_line
 from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
-from lessbits.codecs.base import Codec
 from lessbits.engines.checks import check_distance, check_goal, check_new_names
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import SingleProcess
@@ -29,6 +28,7 @@ from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.schedule import Throttle
 from lessbits.engines.simulate.chunks import ChunkRecorder
+from lessbits.engines.simulate.course import Course
 from lessbits.engines.simulate.devices import choose_devices, shard_rows
 from lessbits.engines.simulate.program import Measure, Program, RecordTally
 from lessbits.engines.stopping import Ending, finish
@@ -79,7 +79,7 @@ def _run_chunk(program: Program, chunk: Chunk, most: jax.Array) -> Chunk:
 
 @jax.jit
 def _begin(program: Program, start: Start) -> tuple[State, dict[str, jax.Array]]:
-    state = program.method.init(program.problem, program.local, start)
+    state = program.begin(start)
     # Copies, as the state is donated to the loop: its memory must not be the problem's.
     return jax.tree.map(jnp.copy, state), program.score(state)
 
@@ -142,44 +142,51 @@ def _simulate(
     assert run_options.start is not None
     codecs = make_codecs(method.compressors, problem.dim, run_options.code)
     devices = choose_devices(devices, network.nodes, problem.dim)
-    program = shard_rows(Program.of(problem, network, method, run_options, measures, codecs), devices)
+    program, course = Program.of(problem, network, method, run_options, measures, codecs), None
+    if run_options.faults is not None:
+        devices, course = 1, Course(program, problem, network, run_options)
+        program = course.program
+    program = shard_rows(program, devices)
     clock = time.perf_counter()
     state, first = _begin(program, run_options.start)
     problem.raise_failure()
     program = program.started(first)
     check_goal(run_options.goal, run_options.until, first, program.target)
     check_distance(first, method)
-    recorder = Recorder(first, problem, network, method)
+    recorder = Recorder({**first, **({} if course is None else course.first())}, problem, network, method)
     chunks = ChunkRecorder(run_options, recorder, codecs)
     state, iteration = chunks.resume(state, problem, network, method)
+    if course is not None:
+        program, state = course.enter(program, state, iteration)
+        chunks.add_bytes(course.take_bytes())
     stop = program.stop.on_host().ends({name: recorder.last(name) for name in first}, iteration)
-    chunk = shard_rows(_first_chunk(state, iteration, stop, first, codecs), devices)
+    chunk = shard_rows(_first_chunk(state, iteration, stop, first, program), devices)
     with say_if_slow("compiling the run"):
         for variant in program.variants(iteration):
             chunk = jax.block_until_ready(_run_chunk(variant, chunk, put(0, np.int32)))  # only compiles
     compile_seconds = time.perf_counter() - clock
-    chunk, interrupted = _run(program, chunk, chunks, run_options)
+    program, chunk, interrupted = _run(program, chunk, chunks, run_options, course)
     if interrupted:
         chunks.save(chunk)
     ending = Ending(np.asarray(chunk.state.x), int(chunk.iteration), compile_seconds, interrupted)
     return finish(run_options, program.stop, recorder, method, problem, ending)
 
 
-def _first_chunk(
-    state: State, iteration: int, stop: bool, first: Mapping[str, jax.Array], codecs: Sequence[Codec]
-) -> Chunk:
+def _first_chunk(state: State, iteration: int, stop: bool, first: Mapping[str, jax.Array], program: Program) -> Chunk:
     return Chunk(
         state,
         put(iteration, np.int32),
         put(0, np.int32),
         put(stop, np.bool_),
-        {name: put(np.zeros(RECORDS_AT_ONCE), value.dtype) for name, value in first.items()},
-        RecordTally.zeros(len(codecs), RECORDS_AT_ONCE),
+        {name: put(np.zeros(RECORDS_AT_ONCE), first[name].dtype) for name in program.columns},
+        RecordTally.zeros(len(program.method.compressors), program.fault_counts, RECORDS_AT_ONCE),
     )
 
 
-def _run(program: Program, chunk: Chunk, chunks: ChunkRecorder, options: RunOptions) -> tuple[Chunk, bool]:
-    """Run chunk after chunk until the run ends; return the last one, and whether the run was interrupted."""
+def _run(
+    program: Program, chunk: Chunk, chunks: ChunkRecorder, options: RunOptions, course: Course | None
+) -> tuple[Program, Chunk, bool]:
+    """Run chunk after chunk until the run ends; return the last program and chunk, and whether it was interrupted."""
     throttle, recorder, iteration = Throttle(RECORDS_AT_ONCE), chunks.recorder, int(chunk.iteration)
     with Interrupts(options.stop) as interrupts, Progress(options, iteration) as bar:
         while not bool(chunk.stop) and not interrupts.asked:
@@ -192,4 +199,8 @@ def _run(program: Program, chunk: Chunk, chunks: ChunkRecorder, options: RunOpti
             iteration = int(chunk.iteration)
             throttle.update(seconds / max(int(chunk.records), 1))
             bar.show(iteration, recorder.last, recorder.wire_bits_per_link())
-    return chunk, not bool(chunk.stop)
+            if course is not None and bool(chunk.stop) and course.goes_on(program, recorder, iteration):
+                program, state = course.enter(program, chunk.state, iteration)
+                chunks.add_bytes(course.take_bytes())
+                chunk = chunk._replace(state=state, stop=put(False, np.bool_))
+    return program, chunk, not bool(chunk.stop)

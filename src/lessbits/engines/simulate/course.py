@@ -1,0 +1,126 @@
+"""The course of a run with faults: what its program is between two events, and what happens at one."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits._internal.pytrees import put
+from lessbits.codecs.frames import CHECK_BYTES
+from lessbits.engines.options import RunOptions
+from lessbits.engines.parts import PartsTarget
+from lessbits.engines.recording.recorder import Recorder
+from lessbits.engines.simulate.faulty import COUNTS, FaultyProgram, FaultyState, faulty
+from lessbits.engines.simulate.program import Program
+from lessbits.faults.conditions import Conditions
+from lessbits.faults.timeline import Timeline
+from lessbits.methods.base import Start, State
+from lessbits.networks import Network
+from lessbits.problems.base import Problem
+
+
+class Course:
+    """The course of a run with faults.
+
+    Args:
+        program: The program of the same run without faults.
+        problem: The losses of all nodes.
+        network: All nodes and links that are ever there.
+        options: The options of the run, checked.
+    """
+
+    def __init__(self, program: Program, problem: Problem, network: Network, options: RunOptions) -> None:
+        assert options.faults is not None
+        self.problem, self.network, self.options, self.faults = problem, network, options, options.faults
+        self.timeline = Timeline(options.faults, network, options.iterations)
+        self.conditions = Conditions.of(options.faults, network, options.seed)
+        self.choice = options.metric_choice(problem)
+        method = program.method.with_delays() if options.faults.late else program.method
+        self.program = faulty(replace(program, method=method), self.conditions, self._target(program, 0))
+        self.whole = program.target
+        self.fresh: State = None
+        self.bytes_sent = 0  # to nodes that join, since the last record
+
+    def _target(self, program: Program, iteration: int) -> PartsTarget:
+        parts = self.timeline.parts(self.timeline.at(iteration))
+        return PartsTarget.between(program.target, self.choice, self.problem, parts)
+
+    def first(self) -> dict[str, Any]:
+        """Return the columns of a run with faults, before the first iteration."""
+        return {"taking_part": float(self.timeline.segments[0].present.sum()), "speaking": 1.0, "staleness": 0.0}
+
+    def goes_on(self, program: Program, recorder: Recorder, iteration: int) -> bool:
+        """Return whether the run continues after the last iteration of a segment."""
+        metrics = {name: recorder.last(name) for name in program.columns}
+        return iteration < self.options.iterations and not bool(program.stop.on_host().decided(metrics))
+
+    def enter(self, program: Program, state: FaultyState, iteration: int) -> tuple[FaultyProgram, FaultyState]:
+        """Return the program from an iteration on, and the state after the events that happen there."""
+        assert isinstance(program, FaultyProgram)
+        segment = self.timeline.at(iteration)
+        last = segment is self.timeline.segments[-1]
+        until = self.options.until if last and self.options.until is not None else -np.inf
+        target = replace(program, target=self.whole)
+        stop = replace(
+            program.stop,
+            iterations=put(segment.end, np.int32),
+            until=put(until, program.stop.until.dtype),  # type: ignore[union-attr]
+        )
+        program = replace(
+            program,
+            stop=stop,
+            conditions=self.conditions.during(segment),
+            target=self._target(target, iteration),
+        )
+        if iteration == segment.first:
+            if self.fresh is None:
+                assert self.options.start is not None
+                self.fresh = _fresh(program, self.options.start)
+            nodes, links = put(segment.fresh_nodes, np.bool_), put(segment.fresh_links, np.bool_)
+            state = _reset(program, state, self._start(state, segment), nodes, links)
+        return program, state
+
+    def take_bytes(self) -> int:
+        """Return the bytes that were sent to nodes that joined, once."""
+        taken, self.bytes_sent = self.bytes_sent, 0
+        return taken
+
+    def _start(self, state: FaultyState, segment: Any) -> State:
+        """Return the state that nodes and links start from: x is that of a neighbour if the faults say so."""
+        if self.faults.start == "start" or not segment.fresh_nodes.any():
+            return self.fresh
+        rows = np.array(self.fresh.x)
+        known = segment.present & ~segment.fresh_nodes
+        x = np.asarray(state.x)
+        for node in np.flatnonzero(segment.fresh_nodes):
+            there = self.network.neighbor[(self.network.owner == node) & segment.links]
+            if len(found := there[known[there]]):
+                rows[node] = x[found[0]]
+                self.bytes_sent += rows[node].nbytes + CHECK_BYTES
+        return self.fresh._replace(x=jnp.asarray(rows))
+
+
+@jax.jit
+def _fresh(program: FaultyProgram, start: Start) -> State:
+    return program.begin(start).method
+
+
+@partial(jax.jit, donate_argnames=("state",))
+def _reset(program: FaultyProgram, state: FaultyState, fresh: State, nodes: jax.Array, links: jax.Array) -> FaultyState:
+    return program.reset(state, fresh, nodes, links)
+
+
+def fault_columns(chunk: Any, iterations: np.ndarray, recorder: Recorder) -> dict[str, np.ndarray]:
+    """Return what a run with faults records: nodes there, share of links that spoke, and age of messages on arrival."""
+    counts = np.asarray(chunk.tally.faults)[: len(iterations)]
+    if not counts.shape[1]:
+        return {}
+    found = dict(zip(COUNTS, counts.T.astype(float), strict=True))
+    return {
+        "taking_part": found["awake"] / iterations,
+        "speaking": found["spoken"] / iterations / recorder.links,
+        "staleness": found["age"] / np.maximum(found["applied"], 1),
+    }

@@ -1,0 +1,174 @@
+"""The program of a simulated run with faults: links that are silent, nodes that are not there, messages in flight."""
+
+from dataclasses import fields, replace
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits._internal.axes import Axis, PerLink, row_axes
+from lessbits._internal.pytrees import computed_once, pytree
+from lessbits._internal.randomness import Step
+from lessbits.engines.parts import PartsTarget, score_parts
+from lessbits.engines.simulate.program import IterationTally, Program
+from lessbits.faults.conditions import Conditions, Now
+from lessbits.methods.base import Start, State
+from lessbits.methods.outbox import Message, Outbox
+
+# What a record counts besides work and messages.
+COUNTS = ("spoken", "awake", "applied", "age")
+NEVER = np.iinfo(np.int32).max
+
+
+class InFlight(NamedTuple):
+    """The last message of each link whose round is even, or odd. There are never more than these two."""
+
+    payload: Any
+    round: jax.Array
+    sent: jax.Array  # iteration
+    arrival: jax.Array  # iteration
+
+
+class FaultyState(NamedTuple):
+    """The state of the method, and that of the network."""
+
+    method: Annotated[State, Axis.NODE]
+    burst: PerLink  # whether a link is in a burst of silence
+    flight: Annotated[tuple[InFlight, InFlight] | None, Axis.LINK]  # None if no message is late
+
+    @property
+    def x(self) -> jax.Array:
+        """The iterates."""
+        return self.method.x
+
+
+@pytree
+class FaultyProgram(Program):
+    """A program whose links and nodes fail, between two events."""
+
+    conditions: Conditions | None = None
+
+    @property
+    def fault_counts(self) -> int:
+        """How many numbers a record counts besides work and messages."""
+        return len(COUNTS)
+
+    def begin(self, start: Start) -> FaultyState:
+        """Return the state before the first iteration."""
+        state = self.method.init(self.problem, self.local, start)
+        assert self.conditions is not None
+        burst = self.conditions.start()
+        if not getattr(self.method, "late", False):
+            return FaultyState(state, burst, None)
+        _, (message,), _ = jax.eval_shape(
+            self.method.send, Step(self.seed, jnp.int32(0)), state, self.problem, self.local
+        )
+        payload = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message.payload)
+        never = jnp.full(self.local.links.shape, NEVER, jnp.int32)
+        empty = InFlight(payload, jnp.full_like(never, -1), jnp.zeros_like(never), never)
+        return FaultyState(state, burst, (empty, empty))
+
+    def reset(self, state: FaultyState, fresh: State, nodes: jax.Array, links: jax.Array) -> FaultyState:
+        """Start some nodes and links anew. What is in flight on such links is gone."""
+        renewed = self.method.reset(state.method, fresh, nodes, links, self.local)
+        if state.flight is None:
+            return state._replace(method=renewed)
+        first, second = (
+            each._replace(round=jnp.where(links, -1, each.round), arrival=jnp.where(links, NEVER, each.arrival))
+            for each in state.flight
+        )
+        return state._replace(method=renewed, flight=(first, second))
+
+    def iterate(self, state: FaultyState, iteration: jax.Array) -> tuple[FaultyState, IterationTally]:
+        """Run one iteration of all nodes that take part."""
+        assert self.conditions is not None
+        now, burst = self.conditions.at(iteration, state.burst)
+        speaks = now.up & now.awake[self.local.owner]
+        if state.flight is None:  # an exchange needs both ends
+            speaks = speaks & now.awake[self.local.neighbor]
+        step, local = Step(self.seed, iteration), replace(self.local, up=speaks)
+        after, outbox, work = self.method.send(step, state.method, self.problem, local)
+        compressors = self.method.compressors
+        outbox = tuple(
+            message if compressor.lossless else computed_once(message, iteration >= 0)
+            for message, compressor in zip(outbox, compressors, strict=True)
+        )
+        active = [speaks if message.active is None else message.active & speaks for message in outbox]
+        outbox = tuple(replace(message, active=mask) for message, mask in zip(outbox, active, strict=True))
+        times, flight, applied, age = jnp.ones_like(self.reverse), state.flight, active[0], jnp.int32(0)
+        if flight is None:
+            inbox = self.exchange(outbox)
+        else:
+            tries = self.conditions.tries(self._round(outbox))
+            times = tries.times
+            flight = self._launch(flight, outbox, iteration, iteration + tries.later)
+            inbox, applied, sent_at = self._land(flight, outbox, iteration, now)
+            age = jnp.sum(jnp.where(applied, iteration - sent_at, 0), dtype=jnp.int32)
+        after = self.method.receive(step, after, outbox, inbox, local)
+        after = _rows(now.awake, now.awake[self.local.owner], after, state.method)
+        total = jnp.sum(jnp.where(now.awake, work, 0), dtype=jnp.int32)
+        messages = [jnp.sum(jnp.where(mask, times, 0), dtype=jnp.int32) for mask in active]
+        counted = [jnp.sum(mask, dtype=jnp.int32) for mask in (active[0], now.awake, applied)]
+        counts = [total, (total > 0).astype(jnp.int32), *messages, *counted, age]
+        lengths = self.lengths or (None,) * len(outbox)
+        sizes = (self._bytes(message, length, times) for message, length in zip(outbox, lengths, strict=True))
+        return FaultyState(after, burst, flight), IterationTally(jnp.stack(counts), tuple(sizes))
+
+    @staticmethod
+    def _round(outbox: Outbox) -> jax.Array:
+        """Return the round that each link is in. A method whose messages may be late says it."""
+        (message,) = outbox
+        assert message.round is not None
+        return message.round
+
+    def _launch(
+        self, flight: tuple[InFlight, InFlight], outbox: Outbox, iteration: jax.Array, arrival: jax.Array
+    ) -> tuple[InFlight, InFlight]:
+        """Put messages in flight. On a link none overtakes another."""
+        (message,), number = outbox, self._round(outbox)
+        assert message.active is not None
+        before = jnp.maximum(*(jnp.where(each.round >= 0, each.arrival, 0) for each in flight))
+        sent = jnp.broadcast_to(iteration, arrival.shape)
+        new = InFlight(message.payload, number, sent, jnp.maximum(arrival, before))
+        first, second = (
+            _take(message.active & (number % 2 == parity), new, each) for parity, each in enumerate(flight)
+        )
+        return first, second
+
+    def _land(
+        self, flight: tuple[InFlight, InFlight], outbox: Outbox, iteration: jax.Array, now: Now
+    ) -> tuple[Outbox, jax.Array, jax.Array]:
+        """Return the messages of each link's round, which of them have arrived, and when they were sent."""
+        number = self._round(outbox)
+        even, odd = (jax.tree.map(lambda leaf: leaf[self.reverse], each) for each in flight)
+        found = _take(number % 2 == 0, even, odd)
+        arrived = (found.round == number) & (found.arrival <= iteration) & now.awake[self.local.owner]
+        return (Message(found.payload, True, arrived, round=found.round),), arrived, found.sent
+
+    def score(self, state: FaultyState) -> dict[str, jax.Array]:
+        """Return all metrics of a state, of the nodes that are there."""
+        assert isinstance(self.target, PartsTarget)
+        extra = {name: measure(state.method, self.problem) for name, measure in self.measures.items()}
+        return {**score_parts(state.x, self.problem, self.target), **extra}
+
+
+def _take(mask: jax.Array, new: Any, old: Any) -> Any:
+    """Take rows of `new` where the mask is true, and rows of `old` elsewhere."""
+    return jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b), new, old)
+
+
+def _rows(nodes: jax.Array, links: jax.Array, new: State, old: State) -> State:
+    """Take the rows of some nodes and links from one state, and all others from another."""
+
+    def choose(axis: Axis, after: jax.Array, before: jax.Array) -> jax.Array:
+        mask = {Axis.NODE: nodes, Axis.LINK: links}.get(axis)
+        return after if mask is None else _take(mask, after, before)
+
+    return jax.tree.map(choose, row_axes(new, Axis.NODE), new, old)
+
+
+def faulty(program: Program, conditions: Conditions, target: PartsTarget) -> FaultyProgram:
+    """Return a program with faults."""
+    values = {entry.name: getattr(program, entry.name) for entry in fields(program)}
+    return FaultyProgram(**{**values, "target": target, "conditions": conditions})

@@ -1,0 +1,67 @@
+"""Files of faults: a TOML file with the fields of `Faults`, and events as a list of tables."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from lessbits.errors import InputError, check_kind, check_name, check_path, shown
+from lessbits.faults.description import Event, Faults
+
+LARGEST_FILE = 2**26  # bytes
+
+
+def read_faults(path: str | Path) -> Faults:
+    """Read a file of faults.
+
+    Args:
+        path: A TOML file whose entries are the fields of `Faults`.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "faults.toml"
+        >>> _ = file.write_text('''
+        ... drop = 0.1
+        ... events = [
+        ...     {at = 100, what = "leave", node = 2},
+        ...     {at = 200, what = "fail", link = [0, 1]},
+        ...     {at = 300, what = "join", node = 2},
+        ... ]
+        ... ''')
+        >>> read_faults(file)
+        Faults(drop=0.1, 3 events)
+    """
+    file = check_path("the file of faults", path)
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise InputError(f"the file of faults {file} has more than {LARGEST_FILE} bytes: that is no schedule")
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"the file of faults {file} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"the file of faults {file} is no TOML: {error}") from None
+    return faults_of(values, f"the file of faults {file}")
+
+
+def faults_of(values: Mapping[str, Any], where: str) -> Faults:
+    """Return the faults that plain values describe, such as those of a TOML file."""
+    for name in values:
+        check_name(f"entry in {where}", name, [entry.name for entry in fields(Faults)])
+    events = values.get("events", [])
+    if not isinstance(events, list):
+        raise InputError(f"events in {where} is {shown(events)}, but it must be a list of tables")
+    return Faults(**{**values, "events": tuple(_event(each, where) for each in events)})
+
+
+def _event(given: Any, where: str) -> Event:
+    check_kind(f"an event in {where}", given, dict, 'write {at = 100, what = "leave", node = 2}')
+    for name in given:
+        check_name(f"entry of an event in {where}", name, [entry.name for entry in fields(Event)])
+    for name in ("at", "what"):
+        if name not in given:
+            raise InputError(f'an event in {where} has no {name!r}: write {{at = 100, what = "leave", node = 2}}')
+    link = given.get("link")
+    return Event(**{**given, **({} if link is None else {"link": tuple(link) if isinstance(link, list) else link})})

@@ -1,0 +1,199 @@
+"""Duals of edges: what the method is on a fixed network, against plain NumPy, and that both ends agree to the bit."""
+
+from dataclasses import replace
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiers import slow_but
+
+from lessbits import (
+    Consensus,
+    EdgeDual,
+    Gradients,
+    InputError,
+    LeastSquares,
+    LocalNetwork,
+    Message,
+    PrimalDual,
+    Start,
+    Step,
+    make_method,
+    make_network,
+    make_quantizer,
+    simulate,
+)
+from lessbits._internal.randomness import Purpose, draws, make_seed
+
+NODES, DIM = 8, 6
+PROBLEM = LeastSquares.random(NODES, DIM, condition=5.0)
+NETWORK = make_network("erdos-renyi:0.5", NODES, seed=3)
+
+
+def edge_dual(quantizer="dit-3", theta=0.4, eta=0.7, gamma=1.0, alpha=None, **choices):
+    compressor = make_quantizer(quantizer, DIM)
+    alpha = 1 / (1 + compressor.omega(DIM)) if alpha is None else alpha
+    return EdgeDual(theta, eta, alpha, gamma, compressor, **choices)
+
+
+CASES = list(product("BCD", ["exact", "dit-3", "rand-2", "natural"], [0.0, 1.0]))
+
+
+@pytest.mark.parametrize(("option", "quantizer", "gamma"), slow_but([CASES[3], CASES[18]], CASES))
+def test_on_a_fixed_network_it_is_algorithm_1_with_edge_messages(option, quantizer, gamma):
+    mine = edge_dual(quantizer, eta=0.7 if option == "B" else 0.1, gamma=gamma, gradients=Gradients(option))
+    papers = PrimalDual.make(
+        mine.quantizer, mine.theta, mine.eta, mine.alpha, option=option, messages="edge", corrected=gamma == 1
+    )
+    traces = [simulate(PROBLEM, NETWORK, method, iterations=60, record_every=20) for method in (mine, papers)]
+    np.testing.assert_allclose(traces[0].x, traces[1].x, rtol=0, atol=1e-11)
+    assert traces[0]["messages"].tolist() == traces[1]["messages"].tolist()
+
+
+def plain(method, iterations):
+    """Run option B in plain NumPy, with a dictionary for all that belongs to a link."""
+    theta, eta, gamma, alpha = (float(getattr(method, name)) for name in ("theta", "eta", "gamma", "alpha"))
+    links = list(zip(NETWORK.owner.tolist(), NETWORK.neighbor.tolist(), strict=True))
+    weight = dict(zip(links, NETWORK.weight, strict=True))
+    y, h = ({link: np.zeros(DIM) for link in links} for _ in range(2))
+    x = np.zeros((NODES, DIM))
+    for iteration in range(iterations):
+        z = np.array([sum(y[link] for link in links if link[0] == node) for node in range(NODES)])
+        x = x - eta * (np.asarray(PROBLEM.gradient(jnp.asarray(x))) - z)
+        step = Step(make_seed(0), jnp.int32(iteration))
+        q = {}
+        for number, (i, j) in enumerate(links):
+            draw = draws(step, jnp.array([number]), Purpose.DUAL)
+            q[i, j] = np.asarray(method.quantizer(jnp.asarray((x[i] - h[i, j])[None]), draw))[0]
+        for i, j in links:
+            change = theta * weight[i, j] * ((h[i, j] + q[i, j]) - (h[j, i] + q[j, i]))
+            y[i, j] = y[i, j] - change
+            x[i] = x[i] - gamma * eta * change
+        for link in links:
+            h[link] = h[link] + alpha * q[link]
+    return x
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0, 3.0])
+def test_it_is_what_plain_numpy_computes(gamma):
+    method = edge_dual("dit-3", theta=0.2, gamma=gamma)
+    np.testing.assert_allclose(
+        simulate(PROBLEM, NETWORK, method, iterations=40).x, plain(method, 40), rtol=0, atol=1e-9
+    )
+
+
+@jax.jit
+def _send(method, step, state, problem, local):
+    return method.send(step, state, problem, local)
+
+
+@jax.jit
+def _receive(method, step, state, outbox, inbox, local):
+    return method.receive(step, state, outbox, inbox, local)
+
+
+@jax.jit
+def _reset(method, state, fresh, nodes, links, local):
+    return method.reset(state, fresh, nodes, links, local)
+
+
+class Alone:
+    """Every node in a program of its own, as at its own site: both ends of a link are computed separately."""
+
+    def __init__(self, method, network, problem):
+        self.method, self.network = method, network
+        self.local = [LocalNetwork.of(network, np.array([node])) for node in range(network.nodes)]
+        self.parts = [problem.restrict(np.array([node])) for node in range(network.nodes)]
+        self.fresh = [method.init(*each, Start()) for each in zip(self.parts, self.local, strict=True)]
+        self.state = list(self.fresh)
+        self.links = [np.flatnonzero(network.owner == node) for node in range(network.nodes)]
+        self.row = {int(link): (node, row) for node, links in enumerate(self.links) for row, link in enumerate(links)}
+
+    def iterate(self, iteration, up):
+        step = Step(make_seed(1), jnp.int32(iteration))
+        local = [replace(self.local[node], up=jnp.asarray(up[self.links[node]])) for node in range(self.network.nodes)]
+        sent = [_send(self.method, step, *each) for each in zip(self.state, self.parts, local, strict=True)]
+        for node, (state, (message,), _) in enumerate(sent):
+            rows = []
+            for link in self.links[node]:
+                other, row = self.row[int(self.network.reverse[link])]
+                rows.append(jax.tree.map(lambda leaf, row=row: leaf[row], sent[other][1][0].payload))
+            payload = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+            inbox = (Message(payload, True, local[node].up, round=message.round),)
+            self.state[node] = _receive(self.method, step, state, (message,), inbox, local[node])
+
+    def crash(self, node):
+        """Lose what the node has. Its neighbours drop what they shared with it."""
+        for each in range(self.network.nodes):
+            links = self.network.neighbor[self.links[each]] == node
+            nodes, links = jnp.array([each == node]), jnp.asarray(links | (each == node))
+            self.state[each] = _reset(self.method, self.state[each], self.fresh[each], nodes, links, self.local[each])
+
+    def assert_opposite(self):
+        for link, back in enumerate(self.network.reverse):
+            (one, row), (other, there) = self.row[link], self.row[int(back)]
+            mine, theirs = self.state[one], self.state[other]
+            assert not np.asarray(mine.y[row] + theirs.y[there]).any()
+            assert np.array_equal(mine.memory.mine[row], theirs.memory.theirs[there])
+            assert int(mine.round[row]) == int(theirs.round[there])
+
+
+SMALL = make_network("star", 4)
+SCHEDULE = st.lists(
+    st.tuples(st.integers(0, 7), st.sampled_from([None, None, None, 0, 1, 2, 3])), min_size=4, max_size=14
+)
+
+
+def run_alone(schedule, quantizer):
+    problem = LeastSquares.random(4, 7, condition=5.0)
+    compressor = make_quantizer(quantizer, 7)
+    method = EdgeDual(0.37, 0.61, 1 / (1 + compressor.omega(7)), 1.3, compressor)
+    alone = Alone(method, SMALL, problem)
+    edge = np.minimum(np.arange(SMALL.links), SMALL.reverse)
+    number = {each: place for place, each in enumerate(np.unique(edge))}
+    for iteration, (mask, crashed) in enumerate(schedule):
+        if crashed is not None:
+            alone.crash(crashed)
+        alone.iterate(iteration, np.array([bool(mask >> number[each] & 1) for each in edge]))
+        alone.assert_opposite()
+
+
+@pytest.mark.optimized  # compilers that fuse products into sums are what this is about
+@pytest.mark.parametrize("quantizer", slow_but(["dit-3"], ["dit-3", "natural", "rand-2"]))
+@given(schedule=SCHEDULE)
+@settings(max_examples=10)
+def test_both_ends_compute_opposite_duals_to_the_bit(quantizer, schedule):
+    run_alone(schedule, quantizer)
+
+
+@pytest.mark.slow
+@pytest.mark.optimized
+@pytest.mark.parametrize("quantizer", ["dit-3", "natural"])
+@given(schedule=SCHEDULE)
+@settings(max_examples=100)
+def test_both_ends_compute_opposite_duals_to_the_bit_in_float32(quantizer, in_float32, schedule):
+    run_alone(schedule, quantizer)
+
+
+def test_contractions_are_taken_with_step_sizes_that_are_given():
+    method = EdgeDual(0.15, 0.7, 1.0, 1.0, make_quantizer("top-2", DIM))
+    trace = simulate(PROBLEM, NETWORK, method, iterations=1500, record_every=100)
+    assert trace["error"][-1] < 1e-12
+    with pytest.raises(InputError, match="top-2, which is biased"):
+        make_method("edge-dual", PROBLEM, NETWORK, quantizer="top-2", stepsizes="practical")
+
+
+def test_duals_of_edges_start_at_zero():
+    with pytest.raises(InputError, match="start at zero"):
+        simulate(PROBLEM, NETWORK, edge_dual(), iterations=1, start=Start(h=np.ones((NODES, DIM))))
+
+
+def test_fading_messages_follow_the_round_of_their_edge():
+    problem = Consensus.random(NODES, DIM)
+    method = EdgeDual(0.4, 0.7, 1.0, 1.0, make_quantizer("fading:1:0.9", DIM))
+    trace = simulate(problem, NETWORK, method, iterations=300, record_every=100)
+    assert trace["error"][-1] < 1e-17
