@@ -143,3 +143,13 @@ def test_every_name_makes_a_valid_network(spec: str) -> None:
     assert network.weighting == "metropolis"
     assert network.name.partition(":")[0] == spec
     assert nx.is_connected(nx.Graph(edge_set(network)))
+
+
+def test_geometric_graphs_connect_points_that_are_near() -> None:
+    assert make_network("geometric", 50).name == "geometric:0.395577"
+    near, far = (make_network(f"geometric:{radius}", 40, seed=5) for radius in (0.3, 0.5))
+    assert near.edges < far.edges
+    assert make_network("geometric:2", 10).edges == 45
+    assert edge_set(make_network("geometric:0.3", 40, seed=5)) == edge_set(near)
+    with pytest.raises(InputError, match="R is '-1', but it must be a number above 0"):
+        make_network("geometric:-1", 10)

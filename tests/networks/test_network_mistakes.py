@@ -34,11 +34,23 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "missing matrix": (lambda: make_network("graph.npy", 5), "there is no network file 'graph.npy'"),
     "wrong type": (lambda: make_network(3.5, 5), "a network cannot be made from a float: give a name, a file,"),
     "several": (lambda: make_network(["ring", "star"], 5), "the network is a list, as if it changed from iteration"),
-    "matrices": (lambda: make_network((np.eye(2), np.eye(2))), "networks that change are not supported yet"),
-    "function": (lambda: make_network(lambda iteration: "ring", 5), "networks that change are not supported yet"),
-    "generator": (lambda: make_network(iter([nx.path_graph(2)])), "networks that change are not supported yet"),
+    "matrices": (
+        lambda: make_network((np.eye(2), np.eye(2))),
+        "as if it changed in time: give the network of all links",
+    ),
+    "function": (
+        lambda: make_network(lambda iteration: "ring", 5),
+        "as if it changed in time: give the network of all links",
+    ),
+    "generator": (
+        lambda: make_network(iter([nx.path_graph(2)])),
+        "as if it changed in time: give the network of all links",
+    ),
     "nested lists": (lambda: make_network([[0, 1], [1, 0]]), "a network cannot be made from a list: give a name"),
-    "lossy": (lambda: make_network(LOSSY), "edge (1, 2) has the attribute 'loss', but links that lose messages"),
+    "lossy": (
+        lambda: make_network(LOSSY),
+        "edge (1, 2) has the attribute 'loss', but a network does not say what goes wrong",
+    ),
     "weights": (
         lambda: make_network("ring", 5, "metropolitan"),
         "unknown weights 'metropolitan': did you mean 'metropolis'?",

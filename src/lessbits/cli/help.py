@@ -37,6 +37,7 @@ COMPLETIONS: dict[str, tuple[str, ...]] = {
         "random-regular:",
         "erdos-renyi:",
         "watts-strogatz:",
+        "geometric",
         "barbell",
     ),
     "weights": ("metropolis", "unit", "max-degree", "given"),

@@ -65,7 +65,7 @@ class Fields(BaseModel):
         "ring",
         "Network",
         "ring, path, star, complete, torus, torus:RxC, hypercube, random-regular:DEGREE, erdos-renyi:P, "
-        "watts-strogatz:K:P, barbell, or a file of edges or weights",
+        "watts-strogatz:K:P, geometric:RADIUS, barbell, or a file of edges or weights",
     )
     weights: str = setting(
         "metropolis", "Network", "link weights: metropolis, unit, max-degree, or given (by the file)"

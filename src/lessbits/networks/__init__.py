@@ -26,6 +26,7 @@ _FORMS = {
     "random-regular": "random-regular:DEGREE",
     "erdos-renyi": "erdos-renyi:P",
     "watts-strogatz": "watts-strogatz:K:P",
+    "geometric": "geometric:RADIUS",
     "barbell": "barbell",
 }
 NETWORK_NAMES = tuple(_FORMS)
@@ -50,7 +51,8 @@ def make_network(
     """Make a network from a name, a file, a networkx graph or a matrix; a `Network` is returned as it is.
 
     Names: `ring`, `path`, `star` (node 0 is the hub), `complete`, `torus` or `torus:10x10`, `hypercube`,
-    `random-regular:DEGREE` (4), `erdos-renyi:P` (2 ln n / n), `watts-strogatz:K:P` (4:0.1), `barbell`.
+    `random-regular:DEGREE` (4), `erdos-renyi:P` (2 ln n / n), `watts-strogatz:K:P` (4:0.1),
+    `geometric:RADIUS` (√(2 ln n / n)), `barbell`.
     Files: an edge list (`i j` or `i j weight` a line), or a matrix of weights or Laplacian in `.npy`, `.csv`, `.mtx`.
     `weights` is `metropolis`, `unit`, `max-degree` or `given` (what the graph or file says; a matrix, and a file with
     weights, always keep their own). `nodes` may be left out where the spec says it; else the two must agree. `seed` is
@@ -104,8 +106,8 @@ def network_from(
         network = Network.from_networkx(spec if names is None else order_nodes(spec, names), weights)
     elif _changes(spec):
         raise InputError(
-            f"the network is a {type(spec).__name__}, as if it changed from iteration to iteration, but networks that "
-            "change are not supported yet: give one that stays, or the mean of its weights as a matrix"
+            f"the network is a {type(spec).__name__}, as if it changed in time: give the network of "
+            "all links, and say which of them speak when with lessbits.Faults(graphs=[…])"
         )
     elif hasattr(spec, "shape"):
         refuse_other_weights("the matrix", weights)
@@ -144,7 +146,7 @@ def _from_text(spec: str, nodes: int | None, weights: str, seed: int, names: Seq
 
 def _build(name: str, parameters: list[str], nodes: int | None, seed: int) -> graphs.Graph:
     """Call the generator of a named graph with its parameters."""
-    allowed = {"torus": 1, "random-regular": 1, "erdos-renyi": 1, "watts-strogatz": 2}.get(name, 0)
+    allowed = {"torus": 1, "random-regular": 1, "erdos-renyi": 1, "watts-strogatz": 2, "geometric": 1}.get(name, 0)
     if len(parameters) > allowed:
         given = ":".join([name, *parameters])
         raise InputError(f"network {given!r} has {len(parameters)} parameters, but it is written {_FORMS[name]}")
@@ -159,6 +161,8 @@ def _build(name: str, parameters: list[str], nodes: int | None, seed: int) -> gr
         return graphs.erdos_renyi(nodes, seed, *parameters)
     if name == "watts-strogatz":
         return graphs.watts_strogatz(nodes, seed, *parameters)
+    if name == "geometric":
+        return graphs.geometric(nodes, seed, *parameters)
     return _FIXED[name](nodes)
 
 

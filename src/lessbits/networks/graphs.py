@@ -147,6 +147,21 @@ def watts_strogatz(nodes: int, seed: int, neighbors: str = "4", probability: str
     )
 
 
+def geometric(nodes: int, seed: int, radius: str | None = None) -> Graph:
+    """Draw points in a square of side 1, and connect those within the radius R, by default √(2 ln(n)/n)."""
+    import networkx
+
+    reach = math.sqrt(2 * math.log(nodes) / nodes)
+    if radius is not None:
+        reach = _parse_positive("geometric", "R", radius)
+    name = f"geometric:{reach:.6g}"
+    check_size(f"{name} of {nodes} nodes", min(1.0, math.pi * reach**2) * nodes**2)
+    generator = random.Random(seed)
+    return _draw_connected(
+        name, nodes, lambda: networkx.random_geometric_graph(nodes, reach, seed=generator), "a larger R"
+    )
+
+
 def _draw_connected(name: str, nodes: int, draw: Callable[[], Any], advice: str) -> Graph:
     """Draw until the graph is connected, at most `DRAWS` times."""
     for _ in range(DRAWS):
@@ -196,6 +211,16 @@ def _parse_count(graph: str, meaning: str, given: str) -> int:
         return int(given)
     except ValueError:
         raise InputError(f"{graph}: {meaning} is {given!r}, but it must be a whole number") from None
+
+
+def _parse_positive(graph: str, meaning: str, given: str) -> float:
+    try:
+        number = float(given)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise InputError(f"{graph}: {meaning} is {given!r}, but it must be a number above 0")
+    return number
 
 
 def _parse_probability(graph: str, given: str) -> float:

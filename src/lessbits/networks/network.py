@@ -98,8 +98,8 @@ class Network:
         lossy = [(*edge[:2], name) for edge in graph.edges(data=True) for name in LOSSES if edge[2].get(name)]
         if lossy:
             raise InputError(
-                f"edge {lossy[0][:2]} has the attribute {lossy[0][2]!r}, but links that lose messages are not "
-                "supported yet: every message must arrive, as over TCP and MPI; leave the attribute out to mean that"
+                f"edge {lossy[0][:2]} has the attribute {lossy[0][2]!r}, but a network does not say what goes "
+                "wrong on its links: leave the attribute out, and give the run lessbits.Faults"
             )
         number = {node: index for index, node in enumerate(graph.nodes)}
         names = None if list(number) == list(range(len(number))) else tuple(str(node) for node in number)
