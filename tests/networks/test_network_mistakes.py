@@ -33,7 +33,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "missing matrix": (lambda: make_network("graph.npy", 5), "there is no network file 'graph.npy'"),
     "wrong type": (lambda: make_network(3.5, 5), "a network cannot be made from a float: give a name, a file,"),
-    "several": (lambda: make_network(["ring", "star"], 5), "the network is a list, as if it changed from iteration"),
+    "several": (lambda: make_network(["ring", "star"], 5), "the network is a list, as if it changed in time"),
     "matrices": (
         lambda: make_network((np.eye(2), np.eye(2))),
         "as if it changed in time: give the network of all links",

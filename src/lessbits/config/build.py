@@ -129,8 +129,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
         practical=settings.stepsizes == "practical",
         target=settings.until if settings.goal == "error" else None,
         given=settings.given_step_sizes(),
-        speaking=1.0 if faults is None else faults.speaking,
-        delay=0 if faults is None else faults.longest_delay,
+        faults=faults,
     )
     method = configure_method(find_method(settings.method), request, settings.seed)
     sizes = {name: float(getattr(method, name)) for name in method.step_size_names}

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lessbits.errors import InputError, check_name
+from lessbits.faults import Faults
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.registry import all_methods
 from lessbits.networks.network import Network
@@ -58,8 +59,7 @@ class MethodRequest:
         practical: Whether step sizes that are not given are practical ones. Otherwise they are proven ones.
         target: The squared error to reach, for step sizes that depend on it.
         given: The step sizes that the user gave, by name.
-        speaking: The share of iterations in which a link speaks.
-        delay: The most iterations by which a message is late.
+        faults: What goes wrong in the network, if anything does.
     """
 
     problem: Problem
@@ -71,8 +71,7 @@ class MethodRequest:
     practical: bool = False
     target: float | None = None
     given: Mapping[str, float] = field(default_factory=dict)
-    speaking: float = 1.0
-    delay: int = 0
+    faults: Faults | None = None
 
     @property
     def omega(self) -> float:

@@ -148,6 +148,7 @@ class Decentralized(BaseEstimator):
             batch_size=self.batch_size,
             stepsizes="practical",
             seed=seed,
+            faults=None,
             **dict(self.step_sizes or {}),
         )
 

@@ -52,7 +52,8 @@ def compile_ahead(asked: Sequence[Asked]) -> None:
             request, method, compiled = task
             with suppress(Exception):
                 problem = scored_from_the_origin(request.problem)
-                simulate(problem, request.network, method, iterations=1, record_every=1)
+                faults = None if request.faults is None else replace(request.faults, events=())
+                simulate(problem, request.network, method, iterations=1, record_every=1, faults=faults)
             compiled.set()
 
     for _ in range(min(len(new), THREADS)):

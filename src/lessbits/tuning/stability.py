@@ -6,6 +6,7 @@ grow as the square of the iterations, by (4/3)² in the last quarter. An unstabl
 """
 
 import copy
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.options import RunOptions
 from lessbits.engines.run import run_where_held
+from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.choosing import ChosenWith
 from lessbits.networks import Network
@@ -36,11 +38,17 @@ class Trial(NamedTuple):
     cost: ChosenWith
 
 
-def try_step_sizes(problem: Problem, network: Network, method: Method, seed: int = 0) -> Trial:
-    """Run a method for some iterations, without the solution, and return whether its step sizes are stable."""
+def try_step_sizes(
+    problem: Problem, network: Network, method: Method, seed: int = 0, faults: Faults | None = None
+) -> Trial:
+    """Run a method for some iterations, without the solution, and return whether its step sizes are stable.
+
+    Faults at random are there in a trial too. Nobody leaves or joins: the run would not be judged by its growth then.
+    """
     # Stochastic options need a pass over the data to show whether they are stable.
     iterations = int(min(STABILITY_ITERATIONS / method.passes(problem), MOST_STABILITY_ITERATIONS))
-    options = RunOptions(iterations=iterations, seed=seed, record_every=max(10, iterations // 100))
+    faults = None if faults is None else replace(faults, events=())
+    options = RunOptions(iterations=iterations, seed=seed, record_every=max(10, iterations // 100), faults=faults)
     trace = run_where_held(scored_from_the_origin(problem), network, method, options)
     cost = ChosenWith(1, int(trace["iteration"][-1]), float(trace["wire_bits_per_link"][-1]))
     return Trial(not _unstable(trace["error"], trace["consensus"], trace.diverged), trace.x, cost)

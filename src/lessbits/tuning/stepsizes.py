@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from lessbits._internal.logging import say_if_slow
-from lessbits.errors import InputError, check_name, check_number, check_seed
+from lessbits.errors import InputError, check_kind, check_name, check_number, check_seed
+from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
@@ -33,6 +34,7 @@ def make_method(
     stepsizes: str = "theory",
     target: float | None = None,
     seed: int = 0,
+    faults: Faults | None = None,
     **choices: Any,
 ) -> Method:
     """Return the method with this name, configured for a problem and a network.
@@ -47,6 +49,7 @@ def make_method(
             `chosen_with` tells what these cost.
         target: A squared error to reach, for step sizes that depend on it (option C of Algorithm 1).
         seed: Seed of the short run.
+        faults: What goes wrong in the network, for step sizes that depend on it.
         **choices: `option` (the gradients: "A" dual, "B" full, "C" stochastic, "D" variance-reduced), `batch_size` (for
             options C and D), `messages` and `corrected` (of "primal-dual"), and step sizes by name, such as
             `theta=0.5`.
@@ -60,7 +63,9 @@ def make_method(
     check_seed(seed)
     if target is not None:
         check_number("target", target, 0)
-    choices = {"stepsizes": stepsizes, "target": target, **choices}
+    if faults is not None:
+        check_kind("faults", faults, Faults, "make them with lessbits.Faults")
+    choices = {"stepsizes": stepsizes, "target": target, "faults": faults, **choices}
     return configure_method(*make_request(name, problem, network, quantizer, **choices), seed)
 
 
@@ -72,6 +77,7 @@ def make_request(
     *,
     stepsizes: str,
     target: float | None,
+    faults: Faults | None = None,
     **choices: Any,
 ) -> tuple[type[Method], MethodRequest]:
     """Return the class of a method, and what `make_method` asks of it."""
@@ -93,6 +99,7 @@ def make_request(
         practical=stepsizes == "practical",
         target=target,
         given={name: size for name, size in choices.items() if size is not None},
+        faults=faults,
     )
 
 
@@ -152,7 +159,7 @@ def _halve_until_stable(kind: type[Method], request: MethodRequest, method: Meth
     """Test the step sizes in trial runs, and halve those not given until a run is stable."""
     free, spent = kind.undecided(request), ChosenWith()
     for _ in range(MOST_TRIALS):
-        trial = try_step_sizes(request.problem, request.network, method, seed)
+        trial = try_step_sizes(request.problem, request.network, method, seed, request.faults)
         spent = spent.plus(trial.cost)
         if trial.stable:
             remember_cost(method, spent)

@@ -1,0 +1,138 @@
+"""Links that are silent, late or slow: iterations and bits to an error, of edge-dual with its practical step sizes.
+
+    python benchmarks/edges.py [--data FOLDER] [--out benchmarks/edges.md] [--only ridge]
+
+FOLDER has w1a.libsvm.xz and mushrooms.libsvm.xz; without it the two are downloaded. Prints a table of each
+part. Every run goes to a squared distance of 1e-12 from the optimum of those present, from zero, with dit-4 messages.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import lessbits
+from lessbits import Event, Faults
+
+UNTIL = 1e-12
+NETWORKS = [("random-regular:4", 16), ("random-regular:4", 64), ("ring", 16), ("geometric", 32)]
+DROPS = (0.0, 0.1, 0.3, 0.7)
+
+
+def problems(nodes, folder):
+    """Yield the problems of the first table."""
+    for condition in (20.0, 200.0):
+        yield f"ridge, κ = {condition:g}", lessbits.LeastSquares.random(nodes, 20, condition=condition)
+    for name in ("w1a", "mushrooms"):
+        file = name if folder is None else Path(folder) / f"{name}.libsvm.xz"
+        samples = lessbits.load_samples(file).normalized_rows()
+        yield f"logistic, {name}", lessbits.make_problem("logistic", samples, nodes=nodes, regularization=1e-2)
+
+
+def run(problem, network, faults, iterations=100_000, **options):
+    """Return the trace of edge-dual with the step sizes that these faults get."""
+    method = lessbits.make_method(
+        "edge-dual", problem, network, quantizer="dit-4", stepsizes="practical", faults=faults
+    )
+    options = {"until": UNTIL, "record_every": 5, **options}
+    return method, lessbits.simulate(problem, network, method, iterations=iterations, faults=faults, **options)
+
+
+def line(*cells):
+    """Print a row of a table."""
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def silent_links(folder, only):
+    """Print iterations and bits at each share of silent links."""
+    print("\n## Silent links\n")
+    line("problem", "network", "silent", "θ", "η", "γ", "iterations", "kbit per link", "bits beside none silent")
+    line(*["---"] * 9)
+    for spec, nodes in NETWORKS:
+        network = lessbits.make_network(spec, nodes)
+        for name, problem in problems(nodes, folder):
+            if only not in name:
+                continue
+            first = None
+            for drop in DROPS:
+                method, trace = run(problem, network, Faults(drop=drop))
+                bits = trace["wire_bits_per_link"][-1]
+                first = bits if first is None else first
+                reached = str(trace["iteration"][-1]) if trace.converged else f"not ({trace['error'][-1]:.1e})"
+                sizes = [f"{float(getattr(method, size)):.3g}" for size in ("theta", "eta", "gamma")]
+                line(
+                    name,
+                    f"{spec}, {nodes}",
+                    f"{drop:.0%}",
+                    *sizes,
+                    reached,
+                    f"{bits / 1000:.1f}",
+                    f"{bits / first:.2f}",
+                )
+
+
+def late_messages():
+    """Print iterations and simulated time with late messages and a slow node."""
+    print("\n## Late messages, and one slow node\n")
+    line("network", "faults", "θ", "η", "γ", "iterations", "kbit per link", "mean age of messages")
+    line(*["---"] * 8)
+    problem = lessbits.LeastSquares.random(16, 20, condition=20.0)
+    for spec in ("random-regular:4", "ring"):
+        network = lessbits.make_network(spec, 16)
+        for faults in (
+            Faults(),
+            Faults(delay=(1, 5)),
+            Faults(delay=(1, 20)),
+            Faults(delay=(1, 1), slow={3: 5}),
+            Faults(lose=0.1),
+        ):
+            method, trace = run(problem, network, faults)
+            reached = str(trace["iteration"][-1]) if trace.converged else f"not ({trace['error'][-1]:.1e})"
+            sizes = [f"{float(getattr(method, size)):.3g}" for size in ("theta", "eta", "gamma")]
+            bits = trace["wire_bits_per_link"][-1] / 1000
+            line(spec, faults, *sizes, reached, f"{bits:.1f}", f"{trace['staleness'][1:].mean():.1f}")
+
+
+def churn():
+    """Print the time of an iteration of 1000 nodes of which 10 % leave and return in each epoch."""
+    print("\n## 1000 nodes, of which a tenth leaves or returns every 100 iterations, d = 100\n")
+    nodes, iterations = 1000, 1000
+    problem, network = lessbits.Consensus.random(nodes, 100), lessbits.make_network("random-regular:4", nodes)
+    events = []
+    for epoch in range(1, iterations // 100):
+        gone = [node for node in range(nodes) if node % 20 == (epoch - 1) % 20]
+        back = [node for node in range(nodes) if node % 20 == (epoch - 2) % 20] if epoch > 1 else []
+        events += [Event(100 * epoch, "join", node=node) for node in back]
+        events += [Event(100 * epoch, "leave", node=node) for node in gone]
+    method, _ = run(problem, network, Faults(), iterations=10, until=None)
+    for faults in (Faults(), Faults(events=events)):
+        clock = time.perf_counter()
+        trace = lessbits.simulate(problem, network, method, iterations=iterations, record_every=100, faults=faults)
+        spent = time.perf_counter() - clock - trace.compile_seconds
+        print(
+            f"- {faults}: {spent / iterations * 1e3:.2f} ms per iteration, error {trace['error'][-1]:.1e}", flush=True
+        )
+
+
+def main():
+    """Run the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of the data sets")
+    parser.add_argument("--only", default="", help="problems whose name has this in it")
+    parser.add_argument("--part", choices=("silent", "late", "churn"), help="one part alone")
+    arguments = parser.parse_args()
+    print(f"lessbits {lessbits.__version__}, {' '.join(sys.argv)}")
+    if arguments.part in (None, "silent"):
+        silent_links(arguments.data, arguments.only)
+    if arguments.part in (None, "late"):
+        late_messages()
+    if arguments.part in (None, "churn"):
+        churn()
+
+
+if __name__ == "__main__":
+    main()
