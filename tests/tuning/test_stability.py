@@ -169,7 +169,7 @@ def test_lead_uses_the_step_sizes_that_are_given(trials):
 def test_only_step_sizes_that_are_not_given_are_halved(monkeypatch):
     tried = []
 
-    def unstable_at_first(problem, network, method, seed=0):
+    def unstable_at_first(problem, network, method, seed=0, faults=None):
         tried.append((method.theta, method.eta))
         return stability.Trial(len(tried) == 3, np.zeros((NODES, DIM)), stability.ChosenWith(1, 5, 2.0))
 
