@@ -31,6 +31,12 @@ from .errors import WireError as WireError
 from .faults.description import Event as Event
 from .faults.description import Faults as Faults
 from .faults.files import read_faults as read_faults
+from .faults.files import write_faults as write_faults
+from .faults.schedules import base_graphs as base_graphs
+from .faults.schedules import matchings as matchings
+from .faults.schedules import one_peer_exponential as one_peer_exponential
+from .faults.schedules import record_faults as record_faults
+from .faults.schedules import union_of as union_of
 from .methods.accelerated import Accelerated as Accelerated
 from .methods.base import Method as Method
 from .methods.base import Start as Start

@@ -65,10 +65,9 @@ def plain(method, iterations):
         z = np.array([sum(y[link] for link in links if link[0] == node) for node in range(NODES)])
         x = x - eta * (np.asarray(PROBLEM.gradient(jnp.asarray(x))) - z)
         step = Step(make_seed(0), jnp.int32(iteration))
-        q = {}
-        for number, (i, j) in enumerate(links):
-            draw = draws(step, jnp.array([number]), Purpose.DUAL)
-            q[i, j] = np.asarray(method.quantizer(jnp.asarray((x[i] - h[i, j])[None]), draw))[0]
+        differences = jnp.asarray(np.array([x[i] - h[i, j] for i, j in links]))
+        rows = np.asarray(method.quantizer(differences, draws(step, jnp.arange(len(links)), Purpose.DUAL)))
+        q = dict(zip(links, rows, strict=True))
         for i, j in links:
             change = theta * weight[i, j] * ((h[i, j] + q[i, j]) - (h[j, i] + q[j, i]))
             y[i, j] = y[i, j] - change
@@ -82,7 +81,7 @@ def plain(method, iterations):
 def test_it_is_what_plain_numpy_computes(gamma):
     method = edge_dual("dit-3", theta=0.2, gamma=gamma)
     np.testing.assert_allclose(
-        simulate(PROBLEM, NETWORK, method, iterations=40).x, plain(method, 40), rtol=0, atol=1e-9
+        simulate(PROBLEM, NETWORK, method, iterations=20).x, plain(method, 20), rtol=0, atol=1e-9
     )
 
 
@@ -197,3 +196,20 @@ def test_fading_messages_follow_the_round_of_their_edge():
     method = EdgeDual(0.4, 0.7, 1.0, 1.0, make_quantizer("fading:1:0.9", DIM))
     trace = simulate(problem, NETWORK, method, iterations=300, record_every=100)
     assert trace["error"][-1] < 1e-17
+
+
+@pytest.mark.parametrize("skips", ["regular", "random"])
+def test_local_steps_exchange_less_often(skips):
+    method = edge_dual("dit-3", theta=0.4, eta=0.5, gamma=2.0, local_steps=4, skips=skips)
+    trace = simulate(PROBLEM, NETWORK, method, iterations=1200, record_every=100)
+    assert trace["error"][-1] < 1e-18
+    assert trace["messages"][-1] == pytest.approx(300 * NETWORK.links, rel=0 if skips == "regular" else 0.15)
+
+
+def test_only_methods_that_can_take_local_steps():
+    with pytest.raises(InputError, match="lead exchanges in every iteration: take edge-dual"):
+        make_method("lead", PROBLEM, NETWORK, stepsizes="practical", local_steps=2)
+    method = make_method("edge-dual", PROBLEM, NETWORK, stepsizes="practical", local_steps=2)
+    assert method.local_steps == 2
+    with pytest.raises(InputError, match="unknown skips 'often'"):
+        simulate(PROBLEM, NETWORK, edge_dual(skips="often"), iterations=1)

@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     SILENCE = 6
     PART = 7
     DELAY = 8
+    EXCHANGE = 9
 
 
 class Step(NamedTuple):

@@ -24,7 +24,7 @@ from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.gradients import OPTIONS, Gradients
 from lessbits.methods.registry import find_method, method_names
-from lessbits.methods.request import MethodRequest, resolve_choices
+from lessbits.methods.request import MethodRequest, check_local_steps, resolve_choices
 from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Problem
 from lessbits.problems.design import check_problem_fits
@@ -130,6 +130,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
         target=settings.until if settings.goal == "error" else None,
         given=settings.given_step_sizes(),
         faults=faults,
+        local_steps=check_local_steps(find_method(settings.method), settings.local_steps),
     )
     method = configure_method(find_method(settings.method), request, settings.seed)
     sizes = {name: float(getattr(method, name)) for name in method.step_size_names}

@@ -146,6 +146,7 @@ class Fields(BaseModel):
     step_sizes: dict[str, float] = setting(
         {}, "Method", "step sizes of a registered method that have no setting of their own, by name", "none"
     )
+    local_steps: int = setting(1, "Method", "gradient steps between two exchanges (edge-dual)", ge=1)
     batch_size: int = setting(1, "Method", "samples in a stochastic gradient, for options C and D", ge=1)
 
     iterations: int = setting(10_000, "Run", "largest number of iterations", ge=1, le=LARGEST_COUNT)

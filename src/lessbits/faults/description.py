@@ -111,6 +111,13 @@ class Faults:
         check_kind("slow", self.slow, Mapping, 'give nodes and whole numbers, such as {"3": 5}')
         for node, times in self.slow.items():
             check_whole(f"slow of node {node}", times, 1, LARGEST_DELAY)
+        self._check_lists()
+
+    def _check_lists(self) -> None:
+        for number, edges in enumerate(self.graphs):
+            for edge in edges if isinstance(edges, Sequence) and not isinstance(edges, str) else [edges]:
+                if not isinstance(edge, Sequence) or isinstance(edge, str) or len(edge) != 2:
+                    raise InputError(f"graph {number} has the edge {shown(edge)}, but an edge has two nodes")
         for event in self.events:
             check_kind("an event", event, Event, "make one with lessbits.Event")
         for before, after in pairwise(self.events):

@@ -2,10 +2,11 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from lessbits._internal.files import write_whole
 from lessbits.errors import InputError, check_kind, check_name, check_path, shown
 from lessbits.faults.description import Event, Faults
 
@@ -46,6 +47,38 @@ def read_faults(path: str | Path) -> Faults:
     return faults_of(values, f"the file of faults {file}")
 
 
+def write_faults(faults: Faults, path: str | Path) -> None:
+    """Write faults to a TOML file that `read_faults` reads.
+
+    Args:
+        faults: The faults.
+        path: The file.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "faults.toml"
+        >>> write_faults(Faults(drop=0.1, delay=(1, 5)), file)
+        >>> print(file.read_text(), read_faults(file) == Faults(drop=0.1, delay=(1, 5)))
+        drop = 0.1
+        delay = [
+            1,
+            5,
+        ]
+         True
+    """
+    import tomli_w
+
+    check_kind("faults", faults, Faults, "make them with lessbits.Faults")
+    default = Faults()
+    values = {name: getattr(faults, name) for name in (entry.name for entry in fields(Faults))}
+    values = {name: value for name, value in values.items() if value != getattr(default, name)}
+    if faults.slow:
+        values["slow"] = {str(node): times for node, times in faults.slow.items()}
+    if faults.events:
+        values["events"] = [{k: v for k, v in asdict(event).items() if v is not None} for event in faults.events]
+    write_whole(check_path("the file of faults", path), tomli_w.dumps(values))
+
+
 def faults_of(values: Mapping[str, Any], where: str) -> Faults:
     """Return the faults that plain values describe, such as those of a TOML file."""
     for name in values:
@@ -53,7 +86,23 @@ def faults_of(values: Mapping[str, Any], where: str) -> Faults:
     events = values.get("events", [])
     if not isinstance(events, list):
         raise InputError(f"events in {where} is {shown(events)}, but it must be a list of tables")
-    return Faults(**{**values, "events": tuple(_event(each, where) for each in events)})
+    graphs = values.get("graphs", [])
+    if not isinstance(graphs, list):
+        raise InputError(f"graphs in {where} is {shown(graphs)}, but it must be a list of lists of edges, or of files")
+    known = {"graphs": tuple(map(_graph, graphs)), "events": tuple(_event(each, where) for each in events)}
+    return Faults(**{**values, **known})
+
+
+def _graph(given: Any) -> tuple[tuple[Any, Any], ...]:
+    """Return the edges of a graph, which may be given as a file of them."""
+    if not isinstance(given, str):
+        return tuple(map(tuple, given)) if isinstance(given, list) else given
+    try:
+        lines = check_path("a file of edges", given).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"the file of edges {given} cannot be read: {error.strerror}") from None
+    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    return tuple((row[0], row[1]) if len(row) > 1 else tuple(row) for row in rows)  # type: ignore[misc]
 
 
 def _event(given: Any, where: str) -> Event:

@@ -66,6 +66,7 @@ class Method(ABC):
     guarded: ClassVar[bool] = False  # whether it detects steps that are too large, so that no trial run is needed
     predictable: ClassVar[bool] = False  # whether theory and the mean-square analysis cover it
     note: ClassVar[str] = ""  # what advice adds about it, to be read after the name
+    takes_local_steps: ClassVar[bool] = False  # whether it may take several gradient steps between two exchanges
     runs_with: ClassVar[tuple[str, ...]] = ()  # the kinds of faults it can be run with (`Faults.kinds`), well or badly
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
 

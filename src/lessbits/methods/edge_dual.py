@@ -23,18 +23,21 @@ import jax.numpy as jnp
 
 from lessbits._internal.axes import Axis, PerLink
 from lessbits._internal.pytrees import pytree, static
-from lessbits._internal.randomness import Step, message_draws
+from lessbits._internal.randomness import Purpose, Step, draws, message_draws
 from lessbits._internal.summation import separate
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_name
 from lessbits.methods.base import Method, Start
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.outbox import Message, Outbox
 from lessbits.methods.prediction import predict_step_sizes
-from lessbits.methods.request import MethodRequest, StepSize
+from lessbits.methods.request import MethodRequest, StepSize, check_local_steps
 from lessbits.networks.local import LocalNetwork
+from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Payload, Quantizer
+
+SKIPS = ("regular", "random")
 
 
 class Waiting(NamedTuple):
@@ -74,6 +77,10 @@ class EdgeDual(Method):
         gamma: Gain γ of the correction: 0 for none, 1 as in LEAD, more where messages are late.
         quantizer: The compressor Q of messages. Contractions such as top-k are taken too, but no theory covers them.
         gradients: The gradients to take: option and batch size.
+        local_steps: Gradient steps between two exchanges. More of them send fewer bits where gradients are the
+            bottleneck, and need a smaller θ.
+        skips: When exchanges are left out: "regular" for one in `local_steps` iterations, or "random" for each with
+            probability 1/`local_steps`, by a coin that all nodes draw alike, as in ProxSkip.
         late: Whether messages may be late. Then each end keeps the message whose answer it awaits.
     """
 
@@ -83,6 +90,8 @@ class EdgeDual(Method):
     gamma: float
     quantizer: Compressor
     gradients: Gradients = static(default=Gradients())
+    local_steps: int = static(default=1)
+    skips: str = static(default="regular")
     late: bool = static(default=False)
 
     name = "edge-dual"
@@ -94,6 +103,7 @@ class EdgeDual(Method):
     )
     compresses = True
     mixes = False  # θ damps any weights
+    takes_local_steps = True
     runs_with = ("silence", "churn", "delay")
 
     @classmethod
@@ -142,13 +152,29 @@ class EdgeDual(Method):
         """Take the primal step, and quantize its result for every edge. An edge that waits for an answer is silent."""
         gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
         state = state._replace(x=state.x - self.eta * (gradient - state.z), anchor=anchor)
-        active, payload = local.up, self._messages(step, state, local)
+        active, payload = self._speaking(step, local), self._messages(step, state, local)
         if state.waiting is not None:
             active = ~state.waiting.sent if active is None else active & ~state.waiting.sent
             payload = _where(active, payload, state.waiting.payload)
             state = state._replace(waiting=Waiting(payload, state.waiting.sent | active))
         awaited = active if state.waiting is None else None
         return state, (Message(payload, per_link=True, active=active, awaited=awaited, round=state.round),), work
+
+    def _speaking(self, step: Step, local: LocalNetwork) -> jax.Array | None:
+        """Return the links that speak in this iteration; None for all."""
+        if self.local_steps == 1:
+            return local.up
+        turn = step.iteration % self.local_steps == 0
+        if self.skips == "random":
+            coin = draws(step, jnp.zeros(1, jnp.int32), Purpose.EXCHANGE).integers(1, jnp.uint32(self.local_steps))
+            turn = coin[0, 0] == 0
+        return jnp.broadcast_to(turn, local.links.shape) if local.up is None else local.up & turn
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Raise InputError for invalid choices of local steps."""
+        super().check(problem, network)
+        check_local_steps(type(self), self.local_steps)
+        check_name("skips", self.skips, SKIPS)
 
     def _messages(self, step: Step, state: EdgeDualState, local: LocalNetwork) -> Payload:
         """Return Q(x_i - h_ij) for every link. Random numbers belong to the edge's own round."""

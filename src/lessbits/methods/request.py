@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_name, check_whole
 from lessbits.faults import Faults
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.registry import all_methods
@@ -60,6 +60,7 @@ class MethodRequest:
         target: The squared error to reach, for step sizes that depend on it.
         given: The step sizes that the user gave, by name.
         faults: What goes wrong in the network, if anything does.
+        local_steps: Gradient steps between two exchanges.
     """
 
     problem: Problem
@@ -72,6 +73,7 @@ class MethodRequest:
     target: float | None = None
     given: Mapping[str, float] = field(default_factory=dict)
     faults: Faults | None = None
+    local_steps: int = 1
 
     @property
     def omega(self) -> float:
@@ -90,7 +92,7 @@ class MethodRequest:
 
     def fields(self) -> dict[str, Any]:
         """Return the choices that methods store, by field name."""
-        return {"quantizer": self.quantizer, "gradients": self.gradients}
+        return {"quantizer": self.quantizer, "gradients": self.gradients, "local_steps": self.local_steps}
 
 
 def check_corrected(kind: "type[Method]", corrected: bool) -> None:
@@ -98,6 +100,15 @@ def check_corrected(kind: "type[Method]", corrected: bool) -> None:
     if corrected and not kind.correctable:
         names = " and ".join(other.name for other in all_methods() if other.correctable)
         raise InputError(f"corrected was given, but it is a variant of {names}, and the method is {kind.name}")
+
+
+def check_local_steps(kind: "type[Method]", given: Any) -> int:
+    """Return the number of local steps. Raise an `InputError` if a method takes no more than one."""
+    count = check_whole("local_steps", given, 1)
+    if count > 1 and not kind.takes_local_steps:
+        names = " and ".join(other.name for other in all_methods() if other.takes_local_steps)
+        raise InputError(f"local_steps is {count}, but {kind.name} exchanges in every iteration: take {names}")
+    return count
 
 
 class Choices(NamedTuple):
