@@ -12,10 +12,12 @@ jax.config.update("jax_enable_x64", True)
 keep_compiled()
 
 import numpy as np  # noqa: E402
+from safetensors.numpy import load_file  # noqa: E402
 
 from lessbits import (  # noqa: E402
     Checkpoints,
     Consensus,
+    EdgeDual,
     LeastSquares,
     Logistic,
     PrimalDual,
@@ -83,6 +85,23 @@ def check_bytes():
         given = world.all_gather(np.array([world.given])).sum()
     assert given == trace["bytes_between_ranks"][-1]
     assert given == 0 if world.size == 1 else given > 0
+
+
+def check_opposite_duals():
+    """Both ends of an edge are computed at different ranks, and give opposite duals and equal memories to the bit."""
+    folder = Path(next(line for line in MpiTransport().all_say(tempfile.mkdtemp() if RANK == 0 else None) if line))
+    quantizer = make_quantizer("dit-4", DIM)
+    setting = LeastSquares.random(NODES, DIM, samples=24), STAR, EdgeDual(0.3, 0.7, 0.4, 1.5, quantizer)
+    trace = run_mpi(*setting, iterations=ITERATIONS, checkpoints=Checkpoints(folder, every=ITERATIONS))
+    if RANK == 0:
+        same(trace, simulate(*setting, iterations=ITERATIONS, encode=True))
+        saved = load_file(next(folder.glob("*.safetensors")))
+        y, mine, theirs = (
+            next(array for name, array in saved.items() if name.endswith(end)) for end in (".y", ".mine", ".theirs")
+        )
+        assert np.abs(y).max() > 0
+        assert not (y + y[STAR.reverse]).any()
+        assert np.array_equal(mine, theirs[STAR.reverse])
 
 
 def check_checkpoints():
