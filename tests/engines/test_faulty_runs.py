@@ -83,6 +83,16 @@ def test_a_lost_message_is_sent_again_and_counted():
     assert trace["messages"][-1] / rounds == pytest.approx(2, rel=0.1)
 
 
+def test_a_link_has_a_delay_of_its_own():
+    link = int(NETWORK.owner[0]), int(NETWORK.neighbor[0])
+    conditions = Conditions.of(Faults(delay=(1, 2), link_delays={link: (5, 9)}), NETWORK, 0)
+    later = np.array([conditions.tries(put(np.full(NETWORK.links, each), np.int32)).later for each in range(50)])
+    both = [0, int(NETWORK.reverse[0])]
+    assert (later[:, both].min(), later[:, both].max()) == (5, 9)
+    others = np.delete(later, both, axis=1)
+    assert (others.min(), others.max()) == (1, 2)
+
+
 def test_links_of_a_schedule_take_turns():
     matchings = [
         [(i, j) for i, j in zip(NETWORK.owner, NETWORK.neighbor, strict=True) if (i + j) % 2 == k] for k in (0, 1)

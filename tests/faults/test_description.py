@@ -85,6 +85,7 @@ FILE = """
 drop = 0.1
 delay = "1-5"
 slow = {"3" = 5}
+link_delays = [{link = [0, 1], delay = "3-9"}]
 events = [{at = 100, what = "leave", node = 2}, {at = 200, what = "fail", link = [0, 1]}]
 """
 
@@ -92,7 +93,9 @@ events = [{at = 100, what = "leave", node = 2}, {at = 200, what = "fail", link =
 def test_a_file_says_the_same(tmp_path):
     (tmp_path / "faults.toml").write_text(FILE)
     events = (Event(100, "leave", node=2), Event(200, "fail", link=(0, 1)))
-    assert read_faults(tmp_path / "faults.toml") == Faults(drop=0.1, delay=(1, 5), slow={"3": 5}, events=events)
+    assert read_faults(tmp_path / "faults.toml") == Faults(
+        drop=0.1, delay=(1, 5), slow={"3": 5}, events=events, link_delays={(0, 1): (3, 9)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,6 +108,8 @@ def test_a_file_says_the_same(tmp_path):
         ('events = [{what = "leave", node = 1}]', "has no 'at'"),
         ('events = [{at = 1, what = "leave", nodes = 1}]', "did you mean 'node'?"),
         ('drop = "much"', "drop is 'much'"),
+        ("link_delays = [3]", "but it must be a list such as"),
+        ('link_delays = [{link = [0, 1], delay = "9-3"}]', "the first number must not be above the second"),
     ],
 )
 def test_a_bad_file_is_one_line(tmp_path, text, why):
@@ -130,6 +135,7 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path):
         (Faults(graphs=[[(0, 1)], [(1, 2)]]), 0.5, 0, {"silence"}),
         (Faults(delay=(1, 5)), 1.0, 5, {"delay"}),
         (Faults(lose=0.1), 1.0, 1, {"delay"}),
+        (Faults(link_delays={(0, 1): (2, 7)}), 1.0, 7, {"delay"}),
         (Faults(events=[Event(3, "leave", node=1)]), 1.0, 0, {"churn"}),
     ],
 )

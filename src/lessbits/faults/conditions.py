@@ -48,7 +48,7 @@ class Conditions:
     graphs: Shared  # bool [graphs, padded, edges' links]
     graph_count: jax.Array
     chances: jax.Array  # float32: drop, fail, heal, part, lose
-    delay: jax.Array  # int32, least and most
+    delay: PerLink  # int32 [links, 2], least and most
     seed: jax.Array
 
     @classmethod
@@ -57,6 +57,9 @@ class Conditions:
         period = np.ones(network.nodes, np.int32)
         for node, times in faults.slow.items():
             period[node_number(network, node)] = times
+        delay = np.tile(np.array(faults.delay or (0, 0)), (network.links, 1))
+        for link, bounds in faults.link_delays.items():
+            delay[link_numbers(network, [link])] = bounds
         table = np.ones((1, network.links), bool)
         if faults.graphs:
             table = np.zeros((_padded(len(faults.graphs)), network.links), bool)
@@ -75,7 +78,7 @@ class Conditions:
             graphs=put(table, np.bool_),
             graph_count=put(max(len(faults.graphs), 1), np.int32),
             chances=put(chances, np.float32),
-            delay=put(faults.delay or (0, 0), np.int32),
+            delay=put(delay, np.int32),
             seed=make_seed(seed if faults.seed is None else faults.seed),
         )
 
@@ -105,7 +108,7 @@ class Conditions:
         links = jnp.arange(self.links.shape[0], dtype=jnp.int32)
         draw = draws(Step(self.seed, rounds), links, Purpose.DELAY)
         coin = draw.uniform(1, jnp.dtype(jnp.float32))[:, 0]
-        least, most = self.delay
+        least, most = self.delay.T
         # Each try is lost with the same probability, so their number is geometric.
         lost = jnp.floor(jnp.log(coin) / jnp.log(jnp.maximum(self.chances[4], 1e-30))).astype(jnp.int32)
         spread = draw.split(Purpose.DELAY).integers(1, most - least + 1)[:, 0]

@@ -68,6 +68,7 @@ class Faults:
         heal: The probability that a burst ends.
         lose: The probability that a message is lost, and sent again an iteration later, or later as `delay` says.
         delay: The fewest and the most iterations by which a message is late, drawn for each; None if none is late.
+        link_delays: The delays of some links, by their two nodes, in place of `delay`.
         part: The probability that a node takes part in an iteration.
         slow: How many iterations an iteration of some nodes takes, by their number or name.
         graphs: The links that may speak in iteration k are those of graph k modulo their number: lists of edges.
@@ -90,6 +91,7 @@ class Faults:
     heal: float = 1.0
     lose: float = 0.0
     delay: tuple[int, int] | None = None
+    link_delays: Mapping[tuple[int | str, int | str], tuple[int, int]] = field(default_factory=dict)
     part: float = 1.0
     slow: Mapping[int | str, int] = field(default_factory=dict)
     graphs: Sequence[Sequence[tuple[int | str, int | str]]] = ()
@@ -108,6 +110,8 @@ class Faults:
             check_seed(self.seed)
         if self.delay is not None:
             object.__setattr__(self, "delay", _delay(self.delay))
+        check_kind("link_delays", self.link_delays, Mapping, "give links and delays, such as {(0, 1): (3, 5)}")
+        object.__setattr__(self, "link_delays", {link: _delay(given) for link, given in self.link_delays.items()})
         check_kind("slow", self.slow, Mapping, 'give nodes and whole numbers, such as {"3": 5}')
         for node, times in self.slow.items():
             check_whole(f"slow of node {node}", times, 1, LARGEST_DELAY)
@@ -129,7 +133,7 @@ class Faults:
     @property
     def late(self) -> bool:
         """Whether a message can arrive in a later iteration than that in which it is sent."""
-        return self.delay is not None or self.lose > 0
+        return self.delay is not None or self.lose > 0 or bool(self.link_delays)
 
     @property
     def speaking(self) -> float:
@@ -149,7 +153,7 @@ class Faults:
         """The most iterations by which a message is late, with a few tries if messages are lost."""
         if not self.late:
             return 0
-        most = (self.delay or (0, 0))[1]
+        most = max(last for _, last in [self.delay or (0, 0), *self.link_delays.values()])
         tries = 0
         while self.lose ** (tries + 1) > 0.011:  # all but one in a hundred
             tries += 1
@@ -169,9 +173,11 @@ class Faults:
         shown_values = [
             f"{name}={getattr(self, name)!r}"
             for name in default
-            if name not in ("events", "graphs", "slow") and getattr(self, name) != default[name]
+            if name not in ("events", "graphs", "slow", "link_delays") and getattr(self, name) != default[name]
         ]
-        shown_values += [f"slow={dict(self.slow)!r}"] if self.slow else []
+        shown_values += [
+            f"{name}={dict(getattr(self, name))!r}" for name in ("link_delays", "slow") if getattr(self, name)
+        ]
         shown_values += [counted(len(self.graphs), "graph")] if self.graphs else []
         shown_values += [counted(len(self.events), "event")] if self.events else []
         return f"Faults({', '.join(shown_values)})"

@@ -72,6 +72,8 @@ def write_faults(faults: Faults, path: str | Path) -> None:
     default = Faults()
     values = {name: getattr(faults, name) for name in (entry.name for entry in fields(Faults))}
     values = {name: value for name, value in values.items() if value != getattr(default, name)}
+    if faults.link_delays:
+        values["link_delays"] = [{"link": link, "delay": bounds} for link, bounds in faults.link_delays.items()]
     if faults.slow:
         values["slow"] = {str(node): times for node, times in faults.slow.items()}
     if faults.events:
@@ -89,7 +91,19 @@ def faults_of(values: Mapping[str, Any], where: str) -> Faults:
     graphs = values.get("graphs", [])
     if not isinstance(graphs, list):
         raise InputError(f"graphs in {where} is {shown(graphs)}, but it must be a list of lists of edges, or of files")
-    known = {"graphs": tuple(map(_graph, graphs)), "events": tuple(_event(each, where) for each in events)}
+    by_link = values.get("link_delays", [])
+    try:
+        link_delays = {tuple(each["link"]): each["delay"] for each in by_link}
+    except (TypeError, KeyError):
+        raise InputError(
+            f"link_delays in {where} is {shown(by_link)}, but it must be a list such as "
+            '[{link = [0, 1], delay = "3-5"}]'
+        ) from None
+    known = {
+        "link_delays": link_delays,
+        "graphs": tuple(map(_graph, graphs)),
+        "events": tuple(_event(each, where) for each in events),
+    }
     return Faults(**{**values, **known})
 
 
