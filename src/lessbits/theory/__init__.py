@@ -1,5 +1,6 @@
 """The numbers that the paper proves (`theorems`), and those that the mean-square analysis predicts (`mean_square`)."""
 
+from lessbits.theory.edges import EdgeProof, EdgeSizes, proven_edge_sizes
 from lessbits.theory.mean_square import Prediction, mean_square_rate, practical_step_sizes
 from lessbits.theory.theorems import (
     LyapunovWeights,
@@ -17,6 +18,8 @@ from lessbits.theory.theorems import (
 )
 
 __all__ = [
+    "EdgeProof",
+    "EdgeSizes",
     "LyapunovWeights",
     "Prediction",
     "StepSizes",
@@ -29,6 +32,7 @@ __all__ = [
     "noise_floor",
     "noise_inflation",
     "practical_step_sizes",
+    "proven_edge_sizes",
     "rate",
     "step_sizes",
     "stochastic_eta",
