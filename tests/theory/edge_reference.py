@@ -2,6 +2,10 @@
 
 import numpy as np
 
+from lessbits import Network, make_network
+from lessbits.theory import TheoryInputs, edge_rate, edge_step_sizes
+from lessbits.theory.mean_square import NOISE_MARGIN
+
 
 class Quadratics:
     """Losses (x - m_i)ᵀ A_i (x - m_i) / 2, the curvatures of every node from 1/κ to 1, rotated differently or alike."""
@@ -107,3 +111,50 @@ class Run:
                 if not error < 1e6 * first:
                     break
         return np.inf
+
+
+def network(name, nodes=16):
+    """Return the edges of a network, their weights, and the network; "geometric" has edges between near points."""
+    if name == "geometric":
+        points = np.random.default_rng(2).random((nodes, 2))
+        near = np.linalg.norm(points[:, None] - points, axis=-1) < 0.4
+        graph = Network.from_edges(nodes, np.argwhere(np.triu(near, 1)))
+    else:
+        graph = make_network(name, nodes, seed=1)
+    once = graph.owner < graph.neighbor
+    return np.stack([graph.owner[once], graph.neighbor[once]], axis=1), graph.weight[once], graph
+
+
+def inputs_of(graph, condition, omega):
+    return TheoryInputs(1.0, 1 / condition, graph.lambda_max, graph.lambda_min, graph.max_weight, omega)
+
+
+NETWORKS = ("ring", "random-regular:4", "geometric")
+FAULTS = ((1.0, (0, 0)), (0.9, (0, 0)), (0.7, (0, 0)), (0.3, (0, 0)), (1.0, (1, 5)), (1.0, (1, 20)))
+
+
+def main():
+    """Print a table: iterations and messages per link with practical step sizes, until the squared error is 1e-12."""
+    omega = NOISE_MARGIN * typical_omega(20)
+    print("| network | κ | links that speak | delay | θ, η, α, γ | predicted | equal Hessians | rotated Hessians |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in NETWORKS:
+        edges, weights, graph = network(name)
+        for condition in (20, 200):
+            for speaking, delay in FAULTS:
+                inputs = inputs_of(graph, condition, omega)
+                sizes = edge_step_sizes(inputs, speaking, delay[1])
+                rate, cells = edge_rate(inputs, sizes, speaking, delay[1]), []
+                for alike in (True, False):
+                    run = Run(Quadratics(16, 20, condition, alike), edges, weights, sizes, speaking, delay)
+                    expected = np.log(run.error() / 1e-12) / -np.log(rate)
+                    took = run.until(1e-12, 30_000)
+                    cells += [f"{expected:,.0f}"] if alike else []
+                    cells.append(f"{took:,} ({run.messages / (2 * len(edges)):,.0f})")
+                late = f"{delay[0]}–{delay[1]}" if delay[1] else "–"
+                given = ", ".join(f"{size:.2g}" for size in sizes)
+                print(f"| {name} | {condition} | {speaking:.0%} | {late} | {given} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,9 @@
-"""The numbers that the paper proves (`theorems`), and those that the mean-square analysis predicts (`mean_square`)."""
+"""The numbers that the paper proves (`theorems`), and those that the mean-square analysis predicts (`mean_square`).
 
+`edges` and `edge_modes` are the same for duals that edges own, whose links may be silent or late.
+"""
+
+from lessbits.theory.edge_modes import edge_rate, edge_step_sizes
 from lessbits.theory.edges import EdgeProof, EdgeSizes, proven_edge_sizes
 from lessbits.theory.mean_square import Prediction, mean_square_rate, practical_step_sizes
 from lessbits.theory.theorems import (
@@ -25,6 +29,8 @@ __all__ = [
     "StepSizes",
     "TheoryInputs",
     "corrected_step_sizes",
+    "edge_rate",
+    "edge_step_sizes",
     "free_omega",
     "iterations",
     "lyapunov_coefficients",

@@ -106,6 +106,7 @@ def check_sizes(sizes: StepSizes) -> None:
 
 
 def check_theorem(option: str, inputs: TheoryInputs) -> None:
+    """Raise an `InputError` where no theorem holds: no such option, or losses that are not strongly convex."""
     check_name("option", option, ("A", "B", "C", "D"))
     check_inputs(inputs)
     if inputs.convexity <= 0:
