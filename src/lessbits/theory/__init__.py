@@ -1,5 +1,10 @@
-"""The numbers that the paper proves (`theorems`), and those that the mean-square analysis predicts (`mean_square`)."""
+"""The numbers that the paper proves (`theorems`), and those that the mean-square analysis predicts (`mean_square`).
 
+`edges` and `edge_modes` are the same for duals that edges own, whose links may be silent or late.
+"""
+
+from lessbits.theory.edge_modes import edge_rate, edge_step_sizes
+from lessbits.theory.edges import EdgeProof, EdgeSizes, proven_edge_sizes
 from lessbits.theory.mean_square import Prediction, mean_square_rate, practical_step_sizes
 from lessbits.theory.theorems import (
     LyapunovWeights,
@@ -17,11 +22,15 @@ from lessbits.theory.theorems import (
 )
 
 __all__ = [
+    "EdgeProof",
+    "EdgeSizes",
     "LyapunovWeights",
     "Prediction",
     "StepSizes",
     "TheoryInputs",
     "corrected_step_sizes",
+    "edge_rate",
+    "edge_step_sizes",
     "free_omega",
     "iterations",
     "lyapunov_coefficients",
@@ -29,6 +38,7 @@ __all__ = [
     "noise_floor",
     "noise_inflation",
     "practical_step_sizes",
+    "proven_edge_sizes",
     "rate",
     "step_sizes",
     "stochastic_eta",

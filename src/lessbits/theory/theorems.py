@@ -105,7 +105,8 @@ def check_sizes(sizes: StepSizes) -> None:
         check_number(name, size, 0)
 
 
-def _check(option: str, inputs: TheoryInputs) -> None:
+def check_theorem(option: str, inputs: TheoryInputs) -> None:
+    """Raise an `InputError` where no theorem holds: no such option, or losses that are not strongly convex."""
     check_name("option", option, ("A", "B", "C", "D"))
     check_inputs(inputs)
     if inputs.convexity <= 0:
@@ -127,7 +128,7 @@ def step_sizes(option: str, inputs: TheoryInputs, target: float | None = None) -
     >>> round(step_sizes("A", consensus_on_a_ring).theta, 4)
     0.75
     """
-    _check(option, inputs)
+    check_theorem(option, inputs)
     if target is not None:
         check_positive("the target error", target)
     alpha = 1 / (1 + inputs.omega)
@@ -166,7 +167,7 @@ def rate(option: str, inputs: TheoryInputs, eta: float | None = None) -> float:
         inputs: The numbers that the theorems depend on.
         eta: Step size of option C; by default 1/(2L).
     """
-    _check(option, inputs)
+    check_theorem(option, inputs)
     if eta is not None:
         check_positive("eta", eta)
     condition = inputs.spread / (inputs.convexity * inputs.lambda_min)
@@ -271,7 +272,7 @@ def corrected_step_sizes(inputs: TheoryInputs) -> StepSizes:
     Args:
         inputs: The numbers that the theorems depend on.
     """
-    _check("B", inputs)
+    check_theorem("B", inputs)
     eta = 2 / (inputs.convexity + inputs.smoothness)
     if inputs.omega == 0:
         return StepSizes(min(1.0, 2 / inputs.lambda_max) / (2 * eta), eta, 1.0)
