@@ -11,6 +11,7 @@ part. Every run goes to a squared distance of 1e-12 from the optimum of those pr
 import argparse
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import jax
@@ -18,11 +19,14 @@ import jax
 jax.config.update("jax_enable_x64", "--single" not in sys.argv)
 
 import lessbits
-from lessbits import Event, Faults
+from lessbits import Event, Faults, LinkModel
 
 UNTIL = 1e-12
 NETWORKS = [("random-regular:4", 16), ("random-regular:4", 64), ("ring", 16), ("geometric", 32)]
 DROPS = (0.0, 0.1, 0.3, 0.7)
+PARTS = ("silent", "late", "slow", "local", "churn")
+SLOWER = 5
+GRADIENT, LATENCY, BANDWIDTH = 0.05, 0.02, 10e6  # s, s, bits per second
 
 
 def problems(nodes, folder):
@@ -78,8 +82,8 @@ def silent_links(folder, only):
 
 
 def late_messages():
-    """Print iterations and simulated time with late messages and a slow node."""
-    print("\n## Late messages, and one slow node\n")
+    """Print iterations and bits with late messages, lost messages and a slow node."""
+    print("\n## Late messages, lost messages, and one node that is five times slower\n")
     line("network", "faults", "θ", "η", "γ", "iterations", "kbit per link", "mean age of messages")
     line(*["---"] * 8)
     problem = lessbits.LeastSquares.random(16, 20, condition=20.0)
@@ -89,14 +93,63 @@ def late_messages():
             Faults(),
             Faults(delay=(1, 5)),
             Faults(delay=(1, 20)),
-            Faults(delay=(1, 1), slow={3: 5}),
             Faults(lose=0.1),
+            Faults(slow={3: SLOWER}),
+            Faults(delay=(1, 1), slow={3: SLOWER}),
         ):
             method, trace = run(problem, network, faults)
             reached = str(trace["iteration"][-1]) if trace.converged else f"not ({trace['error'][-1]:.1e})"
             sizes = [f"{float(getattr(method, size)):.3g}" for size in ("theta", "eta", "gamma")]
             bits = trace["wire_bits_per_link"][-1] / 1000
             line(spec, faults, *sizes, reached, f"{bits:.1f}", f"{trace['staleness'][1:].mean():.1f}")
+
+
+def slow_node():
+    """Print the time to the target if all wait for one slow node in every iteration, and if nobody does."""
+    print(f"\n## One node {SLOWER} times slower: seconds to the target\n")
+    print(
+        f"A gradient takes {GRADIENT} s, the link {LATENCY} s and {BANDWIDTH / 1e6:g} Mbit/s. In lockstep an iteration"
+    )
+    print("takes the slow node's gradient and one exchange; else a usual node's gradient and one exchange.\n")
+    line("problem", "network", "lockstep: iterations", "s", "nobody waits: iterations", "s", "faster")
+    line(*["---"] * 7)
+    for condition in (20.0, 200.0):
+        problem = lessbits.LeastSquares.random(16, 20, condition=condition)
+        for spec in ("random-regular:4", "ring"):
+            network = lessbits.make_network(spec, 16)
+            model = LinkModel(LATENCY, BANDWIDTH)
+            rows = []
+            for faults, gradient in ((Faults(), SLOWER * GRADIENT), (Faults(slow={3: SLOWER}), GRADIENT)):
+                _, trace = run(problem, network, faults, link_model=model)
+                rows.append(
+                    (trace["iteration"][-1], trace["simulated_seconds"][-1] + trace["iteration"][-1] * gradient)
+                )
+            (lockstep, waited), (free, spent) = rows
+            name = f"ridge, κ = {condition:g}"
+            line(name, spec, lockstep, f"{waited:.2f}", free, f"{spent:.2f}", f"{waited / spent:.1f}")
+
+
+def local_steps():
+    """Print the bits to the target with several gradient steps between two exchanges, at the best of 60 step sizes."""
+    print("\n## Local steps\n")
+    line("problem", "network", "local steps", "skips", "iterations", "kbit per link")
+    line(*["---"] * 6)
+    for condition, spec in ((20.0, "random-regular:4"), (200.0, "random-regular:4"), (200.0, "ring")):
+        problem, network = lessbits.LeastSquares.random(16, 20, condition=condition), lessbits.make_network(spec, 16)
+        for steps, skips in ((1, "regular"), (2, "regular"), (4, "regular"), (4, "random"), (8, "regular")):
+            bits, iterations = min(_tried(problem, network, steps, skips))
+            line(f"ridge, κ = {condition:g}", spec, steps, skips, iterations, f"{bits / 1000:.1f}")
+
+
+def _tried(problem, network, steps, skips):
+    """Yield bits and iterations to the target for each of a grid of step sizes, the same for all local steps."""
+    quantizer = lessbits.make_quantizer("dit-4", problem.dim)
+    alpha = 1 / (1 + quantizer.omega(problem.dim))
+    for theta, eta, gamma in product((0.1, 0.2, 0.4, 0.55, 0.8), (0.5, 1.0, 1.8), (0.0, 1.0, 2.0, 4.0)):
+        method = lessbits.EdgeDual(theta, eta, alpha, gamma, quantizer, local_steps=steps, skips=skips)
+        trace = lessbits.simulate(problem, network, method, iterations=4000, until=UNTIL, record_every=5)
+        if trace.converged:
+            yield trace["wire_bits_per_link"][-1], trace["iteration"][-1]
 
 
 def churn(nodes, spec, dim, iterations=1000):
@@ -124,16 +177,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of the data sets")
     parser.add_argument("--only", default="", help="problems whose name has this in it")
-    parser.add_argument("--part", choices=("silent", "late", "churn", "million"), help="one part alone")
+    parser.add_argument("--part", choices=(*PARTS, "million"), help="one part alone")
     parser.add_argument("--single", action="store_true", help="compute in float32")
     arguments = parser.parse_args()
     print(f"lessbits {lessbits.__version__}, {' '.join(sys.argv)}")
-    if arguments.part in (None, "silent"):
-        silent_links(arguments.data, arguments.only)
-    if arguments.part in (None, "late"):
-        late_messages()
-    if arguments.part in (None, "churn"):
-        churn(1000, "random-regular:4", 100)
+    parts = {
+        "silent": lambda: silent_links(arguments.data, arguments.only),
+        "late": late_messages,
+        "slow": slow_node,
+        "local": local_steps,
+        "churn": lambda: churn(1000, "random-regular:4", 100),
+    }
+    for name in PARTS:
+        if arguments.part in (None, name):
+            parts[name]()
     if arguments.part == "million":
         churn(1_000_000, "torus:1000x1000", 16, 300)
 

@@ -150,14 +150,17 @@ class Faults:
 
     @property
     def longest_delay(self) -> int:
-        """The most iterations by which a message is late, with a few tries if messages are lost."""
+        """The most iterations by which a message is late, with a few tries if messages are lost.
+
+        Slow nodes are left out: few of them make the step sizes of no other node smaller (docs/edges.md).
+        """
         if not self.late:
             return 0
         most = max(last for _, last in [self.delay or (0, 0), *self.link_delays.values()])
         tries = 0
         while self.lose ** (tries + 1) > 0.011:  # all but one in a hundred
             tries += 1
-        return max(1, most + tries * max(most, 1), *self.slow.values())
+        return max(1, most + tries * max(most, 1))
 
     @property
     def kinds(self) -> set[str]:

@@ -30,12 +30,13 @@ from lessbits.methods.base import Method, Start
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.outbox import Message, Outbox
-from lessbits.methods.prediction import predict_step_sizes
+from lessbits.methods.prediction import predict_edge_sizes, speaking_of, theory_inputs
 from lessbits.methods.request import MethodRequest, StepSize, check_local_steps
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Payload, Quantizer
+from lessbits.theory import proven_edge_sizes
 
 SKIPS = ("regular", "random")
 
@@ -108,18 +109,22 @@ class EdgeDual(Method):
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """Return practical step sizes of the corrected form with edge messages."""
+        """Return step sizes with a proof, or practical ones, for links that speak as often as the faults allow.
+
+        Nothing is proven for messages that are late.
+        """
         if not isinstance(request.quantizer, Quantizer):
             raise InputError(
                 f"edge-dual has no step sizes for {request.quantizer.name}, which is biased: give theta, eta, alpha "
                 "and gamma, or choose one such as dit-4"
             )
-        if not request.practical:
-            raise InputError("edge-dual has no proven step sizes yet: take practical ones, or give them all")
-        asked = {name: size for name, size in request.given.items() if name != "gamma"}
-        corrected = request.given.get("gamma", 1.0) > 0
-        found = predict_step_sizes(replace(request, messages="edge", corrected=corrected, given=asked))
-        return {**found.sizes._asdict(), "gamma": 1.0, **request.given}
+        if request.practical:
+            return {**predict_edge_sizes(request)._asdict(), **request.given}
+        if request.faults is not None and request.faults.late:
+            raise InputError("nothing is proven for late messages: take practical step sizes, or give them all")
+        inputs = theory_inputs(replace(request, messages="edge"), noise=False)
+        proven = proven_edge_sizes(inputs, speaking_of(request), request.gradients.option)
+        return {**proven.sizes._asdict(), **request.given}
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:

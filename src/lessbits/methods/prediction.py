@@ -7,7 +7,18 @@ import numpy as np
 from lessbits._internal.answers import kept_answer
 from lessbits.methods.request import MethodRequest
 from lessbits.quantizers.base import Quantizer
-from lessbits.theory import Prediction, StepSizes, TheoryInputs, mean_square, practical_step_sizes, theorems
+from lessbits.theory import (
+    EdgeSizes,
+    Prediction,
+    StepSizes,
+    TheoryInputs,
+    edge_modes,
+    edge_step_sizes,
+    edges,
+    mean_square,
+    practical_step_sizes,
+    theorems,
+)
 from lessbits.theory.mean_square import NOISE_MARGIN
 
 
@@ -35,14 +46,39 @@ def theory_inputs(request: MethodRequest, noise: bool = True) -> TheoryInputs:
     )
 
 
-def predict_step_sizes(request: MethodRequest, refine: bool = True) -> Prediction:
-    """Return practical step sizes and their rate, for the noise of Gaussian vectors plus a margin."""
-    option, problem = request.gradients.option, request.problem
+def predict_edge_sizes(request: MethodRequest) -> EdgeSizes:
+    """Return practical step sizes of `edge-dual`, for links that speak as often as the faults and local steps allow.
+
+    α is 1/(1+ω): where the memories are not the slowest part, the predicted rate does not depend on it, but runs do.
+    """
+    given = {"alpha": 1 / (1 + request.omega), **request.given}
+    speaking, delay = speaking_of(request), 0 if request.faults is None else request.faults.longest_delay
+    question = (_typical_inputs(request), speaking, delay, request.gradients.option, given)
+
+    def search() -> list[float]:
+        return [float(size) for size in edge_step_sizes(*question)]
+
+    return EdgeSizes(*kept_answer((edge_modes.__file__, edges.__file__, theorems.__file__), question, search))
+
+
+def speaking_of(request: MethodRequest) -> float:
+    """Return the share of iterations in which a link speaks."""
+    return (1.0 if request.faults is None else request.faults.speaking) / request.local_steps
+
+
+def _typical_inputs(request: MethodRequest) -> TheoryInputs:
+    """Return the inputs of the mean-square analysis: typical noise with a margin, and typical curvature."""
     assert isinstance(request.quantizer, Quantizer)
     inputs = theory_inputs(replace(request, messages="independent"), noise=False)
-    typical = inputs._replace(omega=NOISE_MARGIN * request.quantizer.typical_omega(problem.dim))
-    if option != "A":  # dual gradients need every node's loss to be strongly convex
-        typical = typical._replace(convexity=problem.typical_convexity)
+    typical = inputs._replace(omega=NOISE_MARGIN * request.quantizer.typical_omega(request.problem.dim))
+    if request.gradients.option == "A":  # dual gradients need every node's loss to be strongly convex
+        return typical
+    return typical._replace(convexity=request.problem.typical_convexity)
+
+
+def predict_step_sizes(request: MethodRequest, refine: bool = True) -> Prediction:
+    """Return practical step sizes and their rate, for the noise of Gaussian vectors plus a margin."""
+    option, typical = request.gradients.option, _typical_inputs(request)
     question = (option, typical, request.messages or "independent", request.corrected, dict(request.given), refine)
 
     def search() -> list[float]:

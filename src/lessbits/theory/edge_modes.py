@@ -214,8 +214,9 @@ def edge_step_sizes(
             return EdgeSizes(theta, eta, given.get("alpha", float(alphas[1 % len(alphas)])), gamma)
         for step in STEPS:
             found = _finer(model, found, step, largest, given, mean_mode)
-        given.setdefault("eta", found.sizes.eta)
-    return found.sizes
+        sizes = found.sizes
+        given.setdefault("eta", sizes.eta)
+    return sizes
 
 
 def _finer(
