@@ -1,18 +1,19 @@
 """The command `lessbits advise`."""
 
 from lessbits.cli.checks import check_writable
-from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, FAULTS, Json, with_settings
+from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, LOCAL, Json, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, write_result
 from lessbits.config.settings import Settings
 
 EXAMPLES = (
     "lessbits advise --network star --nodes 100",
+    "lessbits advise --problem least-squares --dim 20 --nodes 16 --drop 0.3",
     "lessbits advise --problem logistic --data breast-cancer --normalize --nodes 8 --network torus:2x4",
 )
 
 
-@with_settings(without=("method", *CHOSEN, *ENGINE, *CLOCK, "record_every", "code", *FAULTS))
+@with_settings(without=("method", *CHOSEN, *ENGINE, *CLOCK, "record_every", "code", *LOCAL))
 def advise(settings: Settings, json_file: Json = None) -> None:
     """Report how far messages can be compressed for free, and which command is expected to send the fewest bits."""
     check_writable(json_path(json_file))

@@ -6,7 +6,18 @@ from typing import Annotated
 import typer
 
 from lessbits.cli.checks import check_folder, check_writable
-from lessbits.cli.flags import ENGINE, FAULTS, Json, Quiet, Seeds, folder_flag, search_flag, seed_range, with_settings
+from lessbits.cli.flags import (
+    ENGINE,
+    FAULTS,
+    LOCAL,
+    Json,
+    Quiet,
+    Seeds,
+    folder_flag,
+    search_flag,
+    seed_range,
+    with_settings,
+)
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import Outputs, json_path, print_message, progress_printer, write_result
 from lessbits.config.settings import STEP_SIZES, Settings
@@ -22,7 +33,7 @@ DEFAULT_QUANTIZERS = "exact,dit-4,dit-2"
 DEFAULT_FOLDER = Path("out/compare")
 
 
-@with_settings(without=("method", "quantizer", *STEP_SIZES, *ENGINE, *FAULTS))
+@with_settings(without=("method", "quantizer", *STEP_SIZES, *ENGINE, *FAULTS, *LOCAL))
 def compare(
     settings: Settings,
     methods: Annotated[

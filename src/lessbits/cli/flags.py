@@ -16,6 +16,7 @@ ENGINE = ("engine", "ranks", "encode")
 CLOCK = ("latency", "bandwidth")
 CHOSEN = ("stepsizes", *STEP_SIZES)
 FAULTS = ("faults", "drop", "lose", "delay")
+LOCAL = ("local_steps",)
 LARGEST_SEEDS = 1000
 
 

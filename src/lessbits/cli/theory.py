@@ -12,7 +12,9 @@ EXAMPLES = (
 )
 
 
-@with_settings(without=("method", "option", *CHOSEN, "iterations", "record_every", *ENGINE, *CLOCK, "code", *FAULTS))
+@with_settings(
+    without=("method", "option", *CHOSEN, "iterations", "record_every", *ENGINE, *CLOCK, "code", *FAULTS, "local_steps")
+)
 def theory(settings: Settings, json_file: Json = None) -> None:
     """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer."""
     check_writable(json_path(json_file))

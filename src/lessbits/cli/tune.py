@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lessbits.cli.checks import check_folder, check_writable
-from lessbits.cli.flags import CLOCK, ENGINE, FAULTS, Json, Quiet, folder_flag, search_flag, with_settings
+from lessbits.cli.flags import CLOCK, ENGINE, FAULTS, LOCAL, Json, Quiet, folder_flag, search_flag, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, print_message, progress_printer, write_result
 from lessbits.config.settings import Settings
@@ -49,7 +49,7 @@ PerDecade = Annotated[
 ]
 
 
-@with_settings(without=(*ENGINE, *CLOCK, "code", *FAULTS))
+@with_settings(without=(*ENGINE, *CLOCK, "code", *FAULTS, *LOCAL))
 def tune(
     settings: Settings,
     search: Search = None,

@@ -10,9 +10,11 @@ from lessbits._internal.terminal import as_text
 from lessbits._internal.wording import human
 from lessbits.config.build import build_parts, check_batch_size
 from lessbits.config.choices import apply_choice, check_question
+from lessbits.config.faults import faults_in
 from lessbits.config.settings import Settings
 from lessbits.engines.checks import GOALS, default_goal
-from lessbits.errors import check_flag, check_name, check_positive, check_whole
+from lessbits.errors import check_flag, check_kind, check_name, check_positive, check_whole
+from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.registry import find_method
 from lessbits.networks import Network
@@ -37,6 +39,7 @@ class AdviseOptions:
         corrected: Whether the corrected form of primal-dual must be used.
         option: The gradients: "A", "B" or "D".
         batch_size: Samples in a stochastic gradient, for option D.
+        faults: What goes wrong in the network; None for nothing. What happens at given times is not tried.
     """
 
     until: float | None = None
@@ -46,6 +49,7 @@ class AdviseOptions:
     corrected: bool = False
     option: str = "B"
     batch_size: int = 1
+    faults: Faults | None = None
 
     def check(self) -> None:
         """Raise an `InputError` if the options are not valid."""
@@ -57,6 +61,8 @@ class AdviseOptions:
             check_name("messages", self.messages, MESSAGES)
         check_flag("corrected", self.corrected)
         check_whole("batch_size", self.batch_size, 1, 2**31 - 1)
+        if self.faults is not None:
+            check_kind("faults", self.faults, Faults, "make them with lessbits.Faults")
 
 
 class AdviseKeywords(TypedDict, total=False):
@@ -69,6 +75,7 @@ class AdviseKeywords(TypedDict, total=False):
     corrected: bool
     option: str
     batch_size: int
+    faults: Faults | None
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,7 @@ class Advice:
         until: The target.
         goal: What `until` is compared with.
         estimates: What is expected to reach the target, the fewest bits first.
+        faults: What goes wrong in the network, if anything does.
     """
 
     problem: Problem
@@ -91,6 +99,7 @@ class Advice:
     until: float
     goal: str
     estimates: list[Estimate]
+    faults: Faults | None = None
 
     @property
     def best(self) -> Estimate:
@@ -99,7 +108,7 @@ class Advice:
 
     def make(self) -> Method:
         """Return the best method, with practical step sizes, ready for `simulate`."""
-        return self.best.choice.make(self.problem, self.network)
+        return self.best.choice.make(self.problem, self.network, self.faults)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the estimates as rows of a table."""
@@ -171,8 +180,8 @@ def advise(problem: Problem, network: Network, **options: Unpack[AdviseKeywords]
     free = free_compression(problem, network, asked.messages) if problem.convexity > 0 else None
     kept = Constraints(asked.quantizer, asked.messages, asked.corrected, asked.option, asked.batch_size)
     goal = asked.goal or default_goal(problem)
-    until, found = estimate_fewest_bits(problem, network, goal, asked.until, kept)
-    return Advice(problem, network, free, until, goal, found)
+    until, found = estimate_fewest_bits(problem, network, goal, asked.until, kept, asked.faults)
+    return Advice(problem, network, free, until, goal, found, asked.faults)
 
 
 def advise_settings(settings: Settings) -> dict[str, Any]:
@@ -190,6 +199,7 @@ def advise_settings(settings: Settings) -> dict[str, Any]:
         corrected=settings.corrected,
         option=settings.option or "B",
         batch_size=settings.batch_size,
+        faults=faults_in(settings),
     )
     expected = [
         {**row, "command": _command(settings, estimate, advice.until)}

@@ -17,6 +17,7 @@ from lessbits._internal.randomness import Purpose, Step, draws, make_seed
 from lessbits.codecs import make_codec
 from lessbits.codecs.frames import header_bytes
 from lessbits.errors import InputError
+from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.prediction import predict_step_sizes
@@ -43,9 +44,9 @@ class Choice(NamedTuple):
     option: str = "B"
     batch_size: int = 1
 
-    def make(self, problem: Problem, network: Network, **sizes: float) -> Method:
+    def make(self, problem: Problem, network: Network, faults: Faults | None = None, **sizes: float) -> Method:
         """Return the method, with practical step sizes where none are given."""
-        choices: dict[str, Any] = {**self._asdict(), **sizes}
+        choices: dict[str, Any] = {**self._asdict(), "faults": faults, **sizes}
         return make_method(choices.pop("method"), problem, network, stepsizes="practical", **choices)
 
     def in_python(self) -> str:

@@ -155,7 +155,7 @@ class FewestBits:
 
     def adopt(self, choice: Choice, sizes: dict[str, float]) -> Attempt:
         """Run a choice with the step sizes of another."""
-        return self._sweep(choice, choice.make(self.problem, self.network, **sizes), [dict(sizes)])[0]
+        return self._sweep(choice, choice.make(self.problem, self.network, None, **sizes), [dict(sizes)])[0]
 
     def refine(self, start: Attempt, names: Sequence[str], far: Sequence[int] = ()) -> Attempt:
         """Try step sizes around those of an attempt, one name after the other, and return the best attempt.
@@ -177,7 +177,7 @@ class FewestBits:
 
     def _around(self, best: Attempt, name: str, offsets: Sequence[int]) -> list[Attempt]:
         self._say(f"{best.choice.method} with {best.choice.quantizer}: {len(offsets)} values of {name}")
-        method = best.choice.make(self.problem, self.network, **best.sizes)
+        method = best.choice.make(self.problem, self.network, None, **best.sizes)
         grid = [moved(method, best.sizes, name, offset) for offset in offsets]
         return self._sweep(best.choice, method, grid, best.enough)
 

@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lessbits.engines.scoring import MetricChoice, Target, score
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
+from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.registry import all_methods
 from lessbits.networks import Network
 from lessbits.problems import Problem
+from lessbits.quantizers.choices import dithers
 from lessbits.tuning.estimates import Choice, Constraints, Estimate, estimate_bits, predictable_choices
 
 ESTIMATE_ROUNDS = 40  # of a run whose rate is extrapolated, for methods whose rounds take several iterations
@@ -26,7 +28,12 @@ def default_target(problem: Problem, goal: str) -> tuple[float, float]:
 
 
 def estimate_fewest_bits(
-    problem: Problem, network: Network, goal: str, until: float | None, kept: Constraints
+    problem: Problem,
+    network: Network,
+    goal: str,
+    until: float | None,
+    kept: Constraints,
+    faults: Faults | None = None,
 ) -> tuple[float, list[Estimate]]:
     """Return the target, and the choices that are expected to send the fewest bits to it, best first.
 
@@ -40,12 +47,15 @@ def estimate_fewest_bits(
         goal: What `until` is compared with, as in `RunOptions`.
         until: The target; None for a millionth of the goal at the start.
         kept: What must not be changed.
+        faults: What goes wrong in the network. Only methods that still converge linearly are considered then.
     """
     if kept.option == "C":
         raise InputError("option is 'C', but it stops at a floor that no bits lower: ask about option B or D")
     start, usual = default_target(problem, goal)
     until = usual if until is None else until
-    trial = _Trial(problem, network, goal, until)
+    trial = _Trial(problem, network, goal, until, faults)
+    if faults is not None:
+        return until, trial.with_faults(kept)
     found: list[Estimate | None] = []
     predicted: Estimate | None = None
     for kind in all_methods():
@@ -79,11 +89,23 @@ class _Trial:
     network: Network
     goal: str
     until: float
+    faults: Faults | None = None
+
+    def with_faults(self, kept: Constraints) -> list[Estimate]:
+        """Return the estimates of the method whose duals belong to edges, with each quantizer."""
+        if kept.binds_messages():
+            raise InputError("messages, corrected or option A was given, but edge-dual, for faults, has none of them")
+        names = [kept.quantizer] if kept.quantizer else dithers(self.problem.dim)
+        choices = [Choice("edge-dual", name, option=kept.option, batch_size=kept.batch_size) for name in names]
+        found = [estimate for choice in choices if (estimate := self.of(choice)) is not None]
+        if not found:
+            raise InputError("no step sizes of edge-dual were stable with these faults: give some, or lower the faults")
+        return sorted(found, key=lambda each: each.bits)
 
     def of(self, choice: Choice, otherwise: Estimate | None = None) -> Estimate | None:
         """Return the estimate of a short run, or `otherwise` if it cannot be run or would take too long."""
         try:
-            method = choice.make(self.problem, self.network)
+            method = choice.make(self.problem, self.network, self.faults)
             length = method.round_length
             possible = int(MOST_WORK / (length * self.network.links * self.problem.dim))
             if possible < 2:
@@ -97,6 +119,7 @@ class _Trial:
                 until=self.until,
                 goal=self.goal,
                 record_every=length,
+                faults=None if self.faults is None else replace(self.faults, events=()),
             )
         except InputError:  # no stable step sizes, or a quantizer that the method cannot use
             return otherwise
