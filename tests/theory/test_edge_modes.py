@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from edge_reference import FAULTS, NETWORKS, Quadratics, Run, inputs_of, network, typical_omega
+from edge_reference import FAULTS, NETWORKS, Quadratics, Run, dither, inputs_of, network, typical_omega
 from tiers import slow_but
 
 from lessbits import InputError
@@ -11,6 +11,10 @@ from lessbits.theory.mean_square import NOISE_MARGIN
 from lessbits.theory.theorems import StepSizes
 
 OMEGA = NOISE_MARGIN * typical_omega(20)
+
+
+def fine(random, v):
+    return dither(random, v, levels=16)
 
 
 @pytest.mark.parametrize("corrected", [False, True])
@@ -77,6 +81,16 @@ def test_delays_need_the_correction():
     assert edge_rate(inputs, bare, delay=5) == 1.0
     run = Run(Quadratics(16, 20, 20, alike=True), edges, weights, bare, delay=(5, 5))
     assert run.until(1e-6, limit=3000) == np.inf
+
+
+def test_edges_that_are_all_in_step_converge_as_predicted():
+    """One edge is always in step with itself. Step sizes for edges out of step made this run diverge."""
+    inputs = TheoryInputs(1.0, 1.0, lambda_max=1.0, lambda_min=1.0, max_weight=0.5, omega=0.02)
+    sizes = edge_step_sizes(inputs, delay=30)
+    rate = edge_rate(inputs, sizes, delay=30)
+    run = Run(Quadratics(2, 20, 1.0), [(0, 1)], np.array([0.5]), sizes, delay=(30, 30), quantize=fine)
+    expected = np.log(run.error() / 1e-6) / -np.log(rate)
+    assert run.until(1e-6, limit=int(1.25 * expected) + 15) < np.inf
 
 
 @pytest.mark.parametrize("name", ["theta", "eta", "alpha", "gamma"])

@@ -206,16 +206,19 @@ def edge_step_sizes(
     largest = LARGEST_ETA[option] / inputs.smoothness
     alphas = np.minimum(1, np.array(ALPHA_GRID) / (1 + inputs.omega)) if inputs.omega > 0 else np.ones(1)
     axes = np.multiply(ETA_GRID, largest), np.array(DUAL_GRID), np.array(GAIN_GRID)
+    sizes = None
     for mean_mode in (True, False):
         found = model.fastest(*_grid(model, axes, alphas, given), mean_mode)
-        if found is None:  # such as η given too large: a small dual step is the best guess
-            rows, _ = _grid(model, (axes[0][-1:], axes[1][-1:], np.ones(1)), alphas, given)
-            eta, theta, gamma = (float(size) for size in rows[0])
-            return EdgeSizes(theta, eta, given.get("alpha", float(alphas[1 % len(alphas)])), gamma)
+        if found is None:
+            break
         for step in STEPS:
             found = _finer(model, found, step, largest, given, mean_mode)
         sizes = found.sizes
         given.setdefault("eta", sizes.eta)
+    if sizes is None:  # such as η given too large: a small dual step is the best guess
+        rows, alphas = _grid(model, (axes[0][-1:], axes[1][-1:], np.ones(1)), alphas[-1:], given)
+        eta, theta, gamma = (float(size) for size in rows[0])
+        sizes = EdgeSizes(theta, eta, float(alphas[0]), gamma)
     return sizes
 
 
