@@ -10,12 +10,11 @@ from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel
 from lessbits.engines.schedule import record_interval
 from lessbits.engines.scoring import MetricChoice
-from lessbits.errors import InputError, check_flag, check_kind, check_number, check_seed, check_whole, shown
+from lessbits.errors import InputError, check_flag, check_number, check_seed, check_whole, shown
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 from lessbits.problems.origin import check_kinds, check_sites
-from lessbits.quantizers.base import Compressor
 
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
 
@@ -74,8 +73,6 @@ class RunOptions:
         for one in self.progress if isinstance(self.progress, tuple) else (self.progress,):
             if not callable(one) and one is not None:
                 check_flag("progress, if it is no function,", one)
-        for compressor in method.compressors:
-            check_kind("the quantizer of the method", compressor, Compressor, "make one with lessbits.make_quantizer")
         method.check(problem, network)
         for compressor in method.compressors:
             compressor.check(problem.dim)

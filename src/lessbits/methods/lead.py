@@ -22,7 +22,6 @@ from lessbits.methods.base import Method, MethodRequest, Outbox, Start, StepSize
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.theory.mean_square import NOISE_MARGIN, practical_step_sizes
@@ -54,6 +53,7 @@ class Lead(Method):
         StepSize("alpha", "α", "step size of the memory", kind="memory"),
     )
     compresses = True
+    unbiased = True
     mixes = False  # γ damps any weights
 
     @classmethod
@@ -103,11 +103,6 @@ class Lead(Method):
     def compressors(self) -> tuple[Compressor, ...]:
         """The quantizer of the one message per iteration."""
         return (self.quantizer,)
-
-    def check(self, problem: Problem, network: Network) -> None:
-        """Raise InputError for biased quantizers, which its theory does not cover."""
-        super().check(problem, network)
-        self.check_unbiased(self.quantizer)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
         """Return the first state: any x⁰ and h⁰, and a z⁰ that sums to zero."""
