@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from lessbits.cli.checks import check_not_read
 from lessbits.cli.help import complete_from, complete_setting
+from lessbits.cli.output import json_path
 from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.errors import InputError
 
@@ -38,6 +40,9 @@ def with_settings(*, without: Collection[str] = ()) -> Callable[[Callable[..., N
             for name in without:
                 if getattr(settings, name) != Settings.model_fields[name].default:
                     raise InputError(f"{name} is set in {file}, but lessbits {command.__name__} does not take it")
+            outputs = [value for value in values.values() if isinstance(value, Path | None)]
+            outputs.append(json_path(values.get("json_file")))
+            check_not_read(outputs, (file, settings.data, settings.test, settings.network))
             command(settings=settings, **values)
 
         file_parameter = _parameter("file", Annotated[Path | None, _SETTINGS_FILE])
@@ -103,13 +108,14 @@ def output_flag(text: str, *names: str) -> Any:
 def folder_flag(text: str, *names: str) -> Any:
     """Declare a flag of the group Output that names a folder; an empty name, which Path reads as ".", is refused."""
     return typer.Option(
-        *names, help=text, rich_help_panel="Output", show_default=False, parser=_read_folder, metavar="PATH"
+        *names, help=text, rich_help_panel="Output", show_default=False, parser=read_place, metavar="PATH"
     )
 
 
-def _read_folder(given: str | Path) -> Path:
+def read_place(given: str | Path) -> Path:
+    """Return the file or folder that a flag or an argument names."""
     if not str(given):
-        raise typer.BadParameter("the name of the folder is empty; write . for this folder")
+        raise typer.BadParameter("the name is empty; write . for this folder")
     return Path(given)
 
 
