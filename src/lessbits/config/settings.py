@@ -8,13 +8,12 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from lessbits.errors import LARGEST_SEED, InputError, check_kind, check_name, check_path, shown
+from lessbits.errors import LARGEST_CONDITION, LARGEST_SEED, InputError, check_kind, check_name, check_path, shown
 from lessbits.methods.registry import BUILT_IN
 
 FORMAT = "lessbits-settings-1"
 LARGEST_NETWORK = 10**7
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
-LARGEST_CONDITION = 1e15  # beyond, 1/κ is lost in the rounding of float64
 STEP_SIZES = ("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay")
 
 
@@ -250,6 +249,7 @@ class Settings(BaseModel):
 
     def with_step_sizes(self, sizes: Mapping[str, float]) -> Self:
         """Return a copy with these step sizes; those without a setting of their own go to `step_sizes`."""
+        check_kind("the step sizes", sizes, Mapping, "map names to numbers")
         own = {name: size for name, size in sizes.items() if name in STEP_SIZES}
         others = {name: size for name, size in sizes.items() if name not in STEP_SIZES}
         return self.updated(**own, step_sizes={**self.step_sizes, **others})
