@@ -123,6 +123,13 @@ def test_careless_lines(monkeypatch, capsys, here, line):
     assert listing(here) == before
 
 
+@pytest.mark.parametrize(
+    "line", ["run --seeds 3x", "tune --epochs 3x", "reproduce all --precision 3x", "run --patience 3x"]
+)
+def test_numbers_are_quoted(monkeypatch, capsys, line):
+    assert "'3x' is not a" in run_command(monkeypatch, capsys, *line.split()).err
+
+
 @pytest.mark.slow
 def test_an_output_may_have_the_name_of_a_network(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -71,13 +71,13 @@ def _setting_parameter(name: str) -> inspect.Parameter:
         help=info.description,
         rich_help_panel=str(group),
         show_default=False,
-        parser=_number_parser(kind),
+        parser=number_parser(kind),
         autocompletion=complete_setting(name),
     )
     return _parameter(name, Annotated[kind | None, option])
 
 
-def _number_parser(kind: Any) -> Callable[[str], Any] | None:
+def number_parser(kind: Any) -> Callable[[str], Any] | None:
     """Return a parser for flags that hold a number, with an error that quotes the input; None for other kinds."""
     for number, words in ((int, "a whole number"), (float, "a number")):
         if kind in (number, number | None):
@@ -100,9 +100,9 @@ _SETTINGS_FILE = typer.Argument(
 )
 
 
-def output_flag(text: str, *names: str) -> Any:
-    """Declare a flag of the group Output."""
-    return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False)
+def output_flag(text: str, *names: str, kind: type | None = None) -> Any:
+    """Declare a flag of the group Output; `kind` is int or float for one that holds a number."""
+    return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False, parser=number_parser(kind))
 
 
 def folder_flag(text: str, *names: str) -> Any:
@@ -119,13 +119,14 @@ def read_place(given: str | Path) -> Path:
     return Path(given)
 
 
-def search_flag(text: str, *names: str, values: Sequence[str] = ()) -> Any:
-    """Declare a flag of the group Search; a shell completes it with `values`."""
+def search_flag(text: str, *names: str, values: Sequence[str] = (), kind: type | None = None) -> Any:
+    """Declare a flag of the group Search; a shell completes it with `values`. `kind` is as in `output_flag`."""
     return typer.Option(
         *names,
         help=text,
         rich_help_panel="Search",
         show_default=False,
+        parser=number_parser(kind),
         autocompletion=complete_from(values) if values else None,
     )
 
@@ -136,7 +137,9 @@ Json = Annotated[
 ]
 Seeds = Annotated[
     int,
-    search_flag("Number of seeds to run everything with; tables show mean and spread; default: 1.", "--seeds"),
+    search_flag(
+        "Number of seeds to run everything with; tables show mean and spread; default: 1.", "--seeds", kind=int
+    ),
 ]
 
 
