@@ -167,6 +167,7 @@ CALLS = {
     "comparison of a nested list": lambda: lessbits.compare(PROBLEM, NETWORK, methods=[["lead"]]),
     "comparison with the goal of a metric": lambda: lessbits.compare(PROBLEM, NETWORK, goal="accuracy"),
     "comparison without x*": lambda: lessbits.compare(PROBLEM.without_solution(), NETWORK, goal="error"),
+    "comparison with metrics in a list": lambda: lessbits.compare(PROBLEM, NETWORK, metrics=[len]),
     "comparison of settings": lambda: lessbits.compare(lessbits.Settings(), NETWORK),
     "advice with a batch": lambda: lessbits.advise(LEAST, NETWORK, batch_size=9, option="D"),
     "advice with a batch of all": lambda: lessbits.advise(LEAST, NETWORK, batch_size=3),

@@ -21,6 +21,7 @@ FILES = {
     "from-2.csv": "a,y\n1,0\n2,1\n",
     "net.txt": "0 1\n1 2\n2 3\n",
     "good.toml": "nodes = 4\ndim = 3\niterations = 5\n",
+    "nul.toml": 'network = "a\\u0000b/c.npy"\n',
     "few.toml": "nodes = 4\ndim = 3\n",
     # settings as other programs write them
     "dash.toml": "record-every = 5\n",

@@ -10,8 +10,10 @@ from lessbits.errors import InputError
 
 def check_not_read(written: Iterable[Path | None], read: Iterable[str | Path | None]) -> None:
     """Refuse outputs that would replace a file that the command reads. Bare words, such as ring, are no files."""
-    sources = [Path(place).expanduser() for place in read if place is not None]
-    places = {os.path.realpath(source) for source in sources if source.suffix or len(source.parts) > 1}
+    sources = [Path(os.path.expanduser(place)) for place in read if place is not None]
+    # os.path returns False for names that no file can have.
+    found = [source for source in sources if (source.suffix or len(source.parts) > 1) and os.path.isfile(source)]
+    places = {os.path.realpath(source) for source in found}
     for file in written:
         if file is not None and file.is_file() and os.path.realpath(file) in places:
             raise InputError(f"{file} is read, and cannot be an output too: name another file")

@@ -104,6 +104,7 @@ def check_new_names(kind: str, names: Iterable[str], others: Iterable[str] = ())
 def check_metrics(metrics: Mapping[str, Metric] | None, dim: int) -> dict[str, Any]:
     """Return the user's own metrics as pytrees. Raise an `InputError` for one that gives no number, or has no name."""
     checked: dict[str, Any] = {}
+    check_kind("metrics", {} if metrics is None else metrics, Mapping, "map names to functions")
     check_new_names("metric", metrics or {})
     for name, metric in (metrics or {}).items():
         if not (isinstance(name, str) and name.isidentifier() and callable(metric)):

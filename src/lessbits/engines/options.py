@@ -100,15 +100,13 @@ class RunOptions:
             check_number("until", self.until, 0)
         check_flag("scoring", self.scoring)
         for name, kind in (
-            ("metrics", Mapping),
             ("start", Start),
             ("link_model", LinkModel),
             ("checkpoints", Checkpoints),
         ):
             given = getattr(self, name)
             if given is not None and not isinstance(given, kind):
-                words = "a mapping of names to functions" if kind is Mapping else f"a lessbits.{kind.__name__}"
-                raise InputError(f"{name} is {given!r}, but it must be {words}")
+                raise InputError(f"{name} is {given!r}, but it must be a lessbits.{kind.__name__}")
 
     def _check_unscored(self) -> None:
         """Raise an `InputError` for options that need metrics, or send the nodes' numbers to rank 0."""
