@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 LARGEST_SEED = 2**64 - 1
+LARGEST_CONDITION = 1e15  # beyond, 1/κ is lost in the rounding of float64
 LONGEST_NAME = 255  # bytes in the name of a file, on all common file systems
 UNPRINTED = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control and format characters, halves of pairs, and ends of lines
 
@@ -42,6 +43,10 @@ class MissingDataError(InputError):
 
 class MissingFolderError(InputError, FileNotFoundError):
     """The folder of an output file is not there. As an OSError too, it is caught where other outputs go on."""
+
+
+class FolderError(InputError, IsADirectoryError):
+    """An output file is a folder. As an OSError too, it is caught where other outputs go on."""
 
 
 class WireError(InputError):
@@ -142,6 +147,14 @@ def check_path(name: str, given: Any) -> Path:
     return Path(text)
 
 
+def check_folder(name: str, given: Any) -> Path:
+    """Return a folder that was given as a path or as text, and that is there or can be made, else raise."""
+    folder = check_path(name, given)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{name} is {folder}, which is a file: name a folder")
+    return folder
+
+
 def check_kind(name: str, given: Any, kind: type, advice: str) -> None:
     """Raise if a value is not of a class; `advice` says how to make one."""
     if not isinstance(given, kind):
@@ -166,6 +179,24 @@ def check_seeds(given: Any) -> list[int]:
     if not len(given):
         raise InputError("no seed was given: give at least one")
     return [check_seed(seed) for seed in given]  # type: ignore[attr-defined]
+
+
+def check_held(held: Any, nodes: int, name: str = "held") -> list[int] | None:
+    """Return the numbers of the nodes to keep, or None for all. Raise InputError for what is no list of them."""
+    import numpy as np
+
+    if held is None:
+        return None
+    try:
+        kept = np.asarray(held)
+    except (TypeError, ValueError):
+        kept = np.empty(0, object)
+    fits = kept.ndim == 1 and kept.size and kept.dtype.kind in "iu" and len(np.unique(kept)) == kept.size
+    if not fits or kept.min() < 0 or kept.max() >= nodes:
+        raise InputError(
+            f"{name} is {shown(held)}, but it must be a list of different nodes, from 0 to {nodes - 1}, at least one"
+        )
+    return kept.tolist()
 
 
 def is_whole(given: Any, least: float = -math.inf, most: float = math.inf) -> bool:
@@ -199,4 +230,4 @@ def _range(least: float | None, most: float | None) -> str:
         return (
             "" if least is None and most is None else f" at least {least:g}" if most is None else f" at most {most:g}"
         )
-    return f" from {least} to {most}"
+    return f" from {least} to {f'{most:g}' if isinstance(most, float) else most}"

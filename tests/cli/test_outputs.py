@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(arguments, command, 
     (tmp_path / "file").write_text("")
     done = command(*arguments, "--out", tmp_path / "file" / "folder")
     assert (done.status, done.out) == (2, "")
-    assert done.err.endswith(f"you have no right to write to {tmp_path / 'file'}; name another folder\n")
+    assert done.err.endswith(f"cannot be written: {tmp_path / 'file'} is a file; name another folder\n")
     monkeypatch.setattr(os, "access", lambda place, right: Path(place) != tmp_path)
     assert command(*arguments, "--out", tmp_path / "new").status == 2
 

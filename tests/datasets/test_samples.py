@@ -119,3 +119,11 @@ def test_long_doubles_beyond_float64_are_refused_as_infinite():
     labels = np.array([1, 2], np.longdouble) * np.longdouble("1e4000")
     with pytest.raises(InputError, match="infinite values, the first in row 0"):
         Samples(np.eye(2), labels, "long")
+
+
+def test_rows_are_taken_as_numpy_does():
+    samples = Samples(np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], columns=["a", "b"], classes=["no", "yes"])
+    assert samples.columns == ("a", "b")
+    assert samples.classes == ("no", "yes")
+    for rows in ([1, 3], np.array([False, True, False, True]), slice(1, None, 2), [-3, -1]):
+        assert samples.take(rows).features.tolist() == [[2.0, 3.0], [6.0, 7.0]]

@@ -471,7 +471,7 @@ def test_mistakes_are_said(folder, tmp_path_factory):
         simulate(*setting(), iterations=60, record_every=10, checkpoints=Checkpoints(folder, resume=True, resume_at=30))
     with pytest.raises(InputError, match="there is no checkpoint in"):
         simulate(*setting(), iterations=60, checkpoints=Checkpoints(tmp_path_factory.mktemp("empty"), resume=True))
-    with pytest.raises(InputError, match="it must be at least 1"):
+    with pytest.raises(InputError, match="it must be from 1 to"):
         Checkpoints(folder, every=0)
     with pytest.raises(InputError, match="is a file"):
         Checkpoints(Checkpoints(folder).path(20))

@@ -81,6 +81,11 @@ def test_it_is_the_same_run_on_ranks_with_the_same_metrics():
         assert trace.message == blind.message
 
 
+def test_a_measure_may_be_a_plain_function():
+    trace = simulate(PROBLEM, RING, METHOD, iterations=3, measures={"first": lambda state, problem: state.x[0, 0]})
+    assert trace["first"][-1] == trace.x[0, 0]
+
+
 def test_the_gradient_is_not_zero_where_nodes_disagree():
     """At the start of average consensus the mean is the solution already."""
     problem = Consensus.random(NODES, DIM)

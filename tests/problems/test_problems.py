@@ -434,7 +434,7 @@ def test_a_stream_of_fresh_samples_serves_option_c():
         (lambda: Consensus.make(np.array([[1.0, np.nan]])), "NaN or infinite"),
         (lambda: Consensus.make(np.ones(3)), "rows of a matrix"),
         (lambda: LeastSquares.random(3, 5, samples=2), "at least as many samples"),
-        (lambda: LeastSquares.random(3, 5, condition=0.5), "at least 1"),
+        (lambda: LeastSquares.random(3, 5, condition=0.5), "it must be a finite number from 1 to 1e.15"),
         (lambda: Logistic.from_parts([np.ones((2, 2))], [np.ones(2)], -1.0), "regularization is -1"),
         (lambda: LeastSquares.from_parts([np.ones((2, 2))], [np.ones(2)], 0.0).with_dual(), "μ = 0"),
         (lambda: LeastSquares.from_parts([np.ones((2, 2))], [np.ones(2)], 0.0).condition_number, "μ = 0"),

@@ -19,7 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from lessbits.errors import MissingFolderError
+from lessbits.errors import FolderError, MissingFolderError
 
 PARTIAL = ".partial"  # the end of the name that a file has until it is whole
 MOST_LINKS = 40  # symbolic links that point to each other in a row, as in Linux
@@ -40,6 +40,8 @@ def write_whole(path: str | PathLike[str], content: str | bytes) -> None:
     except OSError as error:
         if not (folder := Path(path).parent).exists():
             raise MissingFolderError(f"there is no folder {folder}: make it first") from error
+        if isinstance(error, IsADirectoryError):
+            raise FolderError(f"{path} is a folder, but a file is written there: name one in it") from error
         raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from lessbits.cli.checks import check_not_read
 from lessbits.cli.flags import Json
 from lessbits.cli.help import complete_setting, examples
-from lessbits.cli.output import print_line, write_result
+from lessbits.cli.output import json_path, print_line, write_result
 
 app = typer.Typer()
 
@@ -84,7 +85,9 @@ def info(name: Name, target: Target = None, site: Site = None, ignore: Ignore = 
     """
     from lessbits.datasets.tables import table_format
 
-    if target is None and table_format(name) in ("csv", "parquet") and Path(name).is_file():
+    check_not_read([json_path(json_file)], [name])
+    undescribed = target is None and site is None and ignore is None
+    if undescribed and table_format(name) in ("csv", "parquet") and Path(name).is_file():
         described = _describe_columns(Path(name))
         write_result({"columns": described}, json_file, lambda: _print_columns(described, name))
         return

@@ -3,18 +3,19 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from lessbits.cli.checks import check_folder
-from lessbits.cli.flags import Quiet
+from lessbits.cli.flags import Quiet, folder_flag
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.config.settings import Settings
 
 EXAMPLES = ("lessbits demo", "lessbits demo --out headline")
+DEFAULT_FOLDER = Path("out/demo")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the table and the plot.")] = Path("out/demo"),
+    out: Annotated[
+        Path, folder_flag(f"Folder for the table and the plot; default: {DEFAULT_FOLDER}.", "--out")
+    ] = DEFAULT_FOLDER,
     quiet: Quiet = False,
 ) -> None:
     """Show the main result: compression is free on the star, but not on the ring (the paper's Figure 1)."""

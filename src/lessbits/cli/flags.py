@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from lessbits.cli.checks import check_not_read
 from lessbits.cli.help import complete_from, complete_setting
+from lessbits.cli.output import json_path
 from lessbits.config.settings import STEP_SIZES, Settings
 from lessbits.errors import InputError
 
@@ -40,6 +42,9 @@ def with_settings(*, without: Collection[str] = ()) -> Callable[[Callable[..., N
             for name in without:
                 if getattr(settings, name) != Settings.model_fields[name].default:
                     raise InputError(f"{name} is set in {file}, but lessbits {command.__name__} does not take it")
+            outputs = [value for value in values.values() if isinstance(value, Path | None)]
+            outputs.append(json_path(values.get("json_file")))
+            check_not_read(outputs, (file, settings.data, settings.test, settings.network))
             command(settings=settings, **values)
 
         file_parameter = _parameter("file", Annotated[Path | None, _SETTINGS_FILE])
@@ -68,13 +73,13 @@ def _setting_parameter(name: str) -> inspect.Parameter:
         help=info.description,
         rich_help_panel=str(group),
         show_default=False,
-        parser=_number_parser(kind),
+        parser=number_parser(kind),
         autocompletion=complete_setting(name),
     )
     return _parameter(name, Annotated[kind | None, option])
 
 
-def _number_parser(kind: Any) -> Callable[[str], Any] | None:
+def number_parser(kind: Any) -> Callable[[str], Any] | None:
     """Return a parser for flags that hold a number, with an error that quotes the input; None for other kinds."""
     for number, words in ((int, "a whole number"), (float, "a number")):
         if kind in (number, number | None):
@@ -97,31 +102,33 @@ _SETTINGS_FILE = typer.Argument(
 )
 
 
-def output_flag(text: str, *names: str) -> Any:
-    """Declare a flag of the group Output."""
-    return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False)
+def output_flag(text: str, *names: str, kind: type | None = None) -> Any:
+    """Declare a flag of the group Output; `kind` is int or float for one that holds a number."""
+    return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False, parser=number_parser(kind))
 
 
 def folder_flag(text: str, *names: str) -> Any:
     """Declare a flag of the group Output that names a folder; an empty name, which Path reads as ".", is refused."""
     return typer.Option(
-        *names, help=text, rich_help_panel="Output", show_default=False, parser=_read_folder, metavar="PATH"
+        *names, help=text, rich_help_panel="Output", show_default=False, parser=read_place, metavar="PATH"
     )
 
 
-def _read_folder(given: str | Path) -> Path:
+def read_place(given: str | Path) -> Path:
+    """Return the file or folder that a flag or an argument names."""
     if not str(given):
-        raise typer.BadParameter("the name of the folder is empty; write . for this folder")
+        raise typer.BadParameter("the name is empty; write . for this folder")
     return Path(given)
 
 
-def search_flag(text: str, *names: str, values: Sequence[str] = ()) -> Any:
-    """Declare a flag of the group Search; a shell completes it with `values`."""
+def search_flag(text: str, *names: str, values: Sequence[str] = (), kind: type | None = None) -> Any:
+    """Declare a flag of the group Search; a shell completes it with `values`. `kind` is as in `output_flag`."""
     return typer.Option(
         *names,
         help=text,
         rich_help_panel="Search",
         show_default=False,
+        parser=number_parser(kind),
         autocompletion=complete_from(values) if values else None,
     )
 
@@ -132,7 +139,9 @@ Json = Annotated[
 ]
 Seeds = Annotated[
     int,
-    search_flag("Number of seeds to run everything with; tables show mean and spread; default: 1.", "--seeds"),
+    search_flag(
+        "Number of seeds to run everything with; tables show mean and spread; default: 1.", "--seeds", kind=int
+    ),
 ]
 
 

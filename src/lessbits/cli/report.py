@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from lessbits._internal.wording import counted
-from lessbits.cli.checks import check_writable
+from lessbits.cli.checks import check_not_read, check_writable
+from lessbits.cli.flags import read_place
 from lessbits.cli.help import complete_from
 from lessbits.cli.output import print_line, print_message
 from lessbits.errors import check_name
@@ -17,7 +18,10 @@ FORMATS = ("html", "png", "svg", "pdf", "md")  # report.formats has the same; im
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(help="Traces written by lessbits run --save, or folders of them.", metavar="RUN")
+        list[Path],
+        typer.Argument(
+            help="Traces written by lessbits run --save, or folders of them.", metavar="RUN", parser=read_place
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
     kind: Annotated[
@@ -36,6 +40,7 @@ def report(
     band. Files of a folder that are no traces are passed over.
     """
     check_writable(out)
+    check_not_read([out], runs)
     check_name("format", kind or out.suffix.lstrip(".") or "html", FORMATS)
     from lessbits.report.formats import load_runs, write_report
 

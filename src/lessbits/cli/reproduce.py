@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lessbits.cli.checks import check_folder
-from lessbits.cli.flags import Quiet
+from lessbits.cli.flags import Quiet, folder_flag, number_parser
 from lessbits.cli.help import complete_from
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.config.settings import Settings
@@ -25,9 +25,12 @@ def reproduce(
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A smaller version that takes about a minute.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the results.", show_default="out/reproduction, or out/quick")
+        Path | None, folder_flag("Folder for the results; default: out/reproduction, or out/quick.", "--out")
     ] = None,
-    precision: Annotated[int, typer.Option(help="Bits of a floating-point number in the computation: 32 or 64.")] = 64,
+    precision: Annotated[
+        int,
+        typer.Option(help="Bits of a floating-point number in the computation: 32 or 64.", parser=number_parser(int)),
+    ] = 64,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce a figure or a table of the paper: data, plots, and a summary of what agrees and what does not.

@@ -9,7 +9,7 @@ import typer
 from lessbits._internal.files import keep_elsewhere, write_whole
 from lessbits.cli.checks import check_scored, check_writable
 from lessbits.cli.exit_status import MISTAKE
-from lessbits.cli.flags import Json, Quiet, Seeds, folder_flag, output_flag, seed_range, with_settings
+from lessbits.cli.flags import Json, Quiet, Seeds, folder_flag, number_parser, output_flag, seed_range, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import Outputs, json_path, print_line, print_message, write_result
 from lessbits.config.settings import Settings
@@ -49,11 +49,12 @@ def run(
         folder_flag("Folder for checkpoints; one is also written when the run is interrupted.", "--checkpoint"),
     ] = None,
     checkpoint_every: Annotated[
-        int | None, output_flag("Iterations between checkpoints; default: only when interrupted.", "--checkpoint-every")
+        int | None,
+        output_flag("Iterations between checkpoints; default: only when interrupted.", "--checkpoint-every", kind=int),
     ] = None,
     resume: Annotated[bool, output_flag("Resume from the newest checkpoint in the folder.", "--resume")] = False,
     resume_at: Annotated[
-        int | None, output_flag("Resume from the checkpoint of this iteration instead.", "--resume-at")
+        int | None, output_flag("Resume from the checkpoint of this iteration instead.", "--resume-at", kind=int)
     ] = None,
     seeds: Seeds = 1,
     log: Annotated[Path | None, output_flag("Append one line of JSON per second to this file during the run.")] = None,
@@ -64,6 +65,7 @@ def run(
             "default: 60, or 20 times the longest iteration so far.",
             rich_help_panel="Engine",
             show_default=False,
+            parser=number_parser(float),
         ),
     ] = None,
     quiet: Quiet = False,

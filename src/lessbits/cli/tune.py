@@ -45,6 +45,7 @@ PerDecade = Annotated[
     search_flag(
         "Grid values per decade: 10, 3 and 2 give steps of 10^(1/10), 10^(1/3) and 10^(1/2); default: 10.",
         "--per-decade",
+        kind=int,
     ),
 ]
 
@@ -55,13 +56,15 @@ def tune(
     search: Search = None,
     aim: Aim = None,
     epochs: Annotated[
-        float | None, search_flag("Budget: stop each run after this many passes over the data.", "--epochs")
+        float | None, search_flag("Budget: stop each run after this many passes over the data.", "--epochs", kind=float)
     ] = None,
     bits: Annotated[
-        float | None, search_flag("Budget: stop each run after this many nominal bits per link.", "--bits")
+        float | None, search_flag("Budget: stop each run after this many nominal bits per link.", "--bits", kind=float)
     ] = None,
     per_decade: PerDecade = 10,
-    seeds: Annotated[int, search_flag("Number of seeds to run every candidate with; default: 1.", "--seeds")] = 1,
+    seeds: Annotated[
+        int, search_flag("Number of seeds to run every candidate with; default: 1.", "--seeds", kind=int)
+    ] = 1,
     grow: Annotated[
         bool, search_flag("Extend the grid while the best value is at its edge; default: yes.", "--grow/--no-grow")
     ] = True,

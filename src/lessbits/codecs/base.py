@@ -11,7 +11,7 @@ import numpy as np
 
 from lessbits._internal.randomness import Draws
 from lessbits.codecs.lengths import SameLength
-from lessbits.errors import WireError
+from lessbits.errors import WireError, shown
 from lessbits.quantizers.base import Payload
 
 Key = np.ndarray | None  # one row of `Codec.keys`
@@ -74,7 +74,9 @@ class Codec(ABC):
         return hashlib.sha256(type(self).__name__.encode() + b"\0" + self.agreement()).digest()[:8]
 
     def check_length(self, body: bytes) -> None:
-        """Raise if no body of this codec can have this length."""
+        """Raise if no body of this codec can have this length, or if it is none."""
+        if not isinstance(body, bytes | bytearray | memoryview):
+            raise WireError(f"a message is {shown(body)}, but it must be bytes")
         if self.body_bytes is not None and len(body) != self.body_bytes:
             raise WireError(f"a message has {len(body)} bytes, but every one of its kind has {self.body_bytes}")
         if len(body) > self.most_bytes:

@@ -4,12 +4,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from lessbits.errors import LARGEST_SEED
+from lessbits.errors import LARGEST_CONDITION, LARGEST_SEED
 from lessbits.methods.registry import BUILT_IN
 
 LARGEST_NETWORK = 10**7
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
-LARGEST_CONDITION = 1e15  # beyond, 1/κ is lost in the rounding of float64
 
 
 def setting(default: Any, group: str, text: str, chosen: str | None = None, **limits: Any) -> Any:

@@ -95,6 +95,7 @@ class Settings(Fields):
 
     def with_step_sizes(self, sizes: Mapping[str, float]) -> Self:
         """Return a copy with these step sizes; those without a setting of their own go to `step_sizes`."""
+        check_kind("the step sizes", sizes, Mapping, "map names to numbers")
         own = {name: size for name, size in sizes.items() if name in STEP_SIZES}
         others = {name: size for name, size in sizes.items() if name not in STEP_SIZES}
         return self.updated(**own, step_sizes={**self.step_sizes, **others})

@@ -16,6 +16,7 @@ from lessbits.methods.request import check_corrected, step_size_origins
 from lessbits.tuning import Tuning, tune
 from lessbits.tuning.estimates import Constraints
 from lessbits.tuning.fewest_bits import FewestBits
+from lessbits.tuning.grid import check_values
 from lessbits.tuning.results import TuningInterrupted
 
 # Nodes agree without any bits, so consensus alone is no goal of a search for the fewest.
@@ -96,6 +97,7 @@ def tune_settings(settings: Settings, request: TuneRequest | None = None) -> dic
                 raise InputError(f"{name} was given with the goal bits, which searches everything: leave it out")
         return fewest_settings(settings, request)
     grid = request.grid()
+    check_values(find_method(settings.method), grid)  # before trial runs
     experiment = _starting_point(settings, grid)
     names = grid or {name: None for name in experiment.method.tunable() if getattr(settings, name) is None}
     if not names:

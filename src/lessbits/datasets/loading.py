@@ -12,7 +12,7 @@ from lessbits.datasets.download import BUILT_IN, CATALOGUE, download_samples, fi
 from lessbits.datasets.libsvm import load_libsvm
 from lessbits.datasets.samples import Samples
 from lessbits.datasets.tables import load_table, table_format
-from lessbits.errors import InputError, MissingDataError, check_whole, shown
+from lessbits.errors import InputError, MissingDataError, check_flag, check_whole, shown
 
 # Files with the label in the last column, and their lines before the data.
 TABLES_OF_SCIKIT_LEARN = {
@@ -54,6 +54,7 @@ def load_samples(
     """
     if features is not None:
         check_whole("the number of features", features, 1, LARGEST_WIDTH)
+    check_flag("download", download)
     given = os.fspath(source) if isinstance(source, str | os.PathLike) else None
     if not isinstance(given, str):
         raise InputError(

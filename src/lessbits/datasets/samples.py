@@ -1,5 +1,6 @@
 """Samples: rows of features, with a label and optionally a site for each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from lessbits.datasets.arrays import as_labels, as_rows, check_finite, is_frame
 from lessbits.datasets.columns import column_sizes, divide_columns
 from lessbits.datasets.sites import read_sites, rows_of_sites, site_names
-from lessbits.errors import InputError
+from lessbits.errors import InputError, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -67,7 +68,11 @@ class Samples:
                 f"{what} has features of shape {features.shape} and labels of shape {labels.shape}, "
                 "but they must be [samples, dim] and [samples], with at least one of each"
             )
-        check_finite(features, f"the features of {what}", self.columns)
+        columns = _check_names(self.columns, what, "columns", features.shape[1])
+        if (classes := _check_names(classes, what, "classes")) and not np.isin(labels, np.arange(len(classes))).all():
+            raise InputError(f"{what} names {len(classes)} classes, so its labels must be from 0 to {len(classes) - 1}")
+        check_finite(features, f"the features of {what}", columns)
+        object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "classes", classes)
@@ -127,6 +132,13 @@ class Samples:
 
     def take(self, rows: np.ndarray) -> "Samples":
         """Return the samples in these rows, in this order."""
+        try:
+            rows = np.arange(self.count)[rows]
+        except (IndexError, TypeError, ValueError):
+            raise InputError(
+                f"rows is {shown(rows)}, but it must be a list of rows of data set {self.name!r}, from 0 to "
+                f"{self.count - 1}"
+            ) from None
         sites = None if self.sites is None else self.sites[rows]
         return replace(self, features=self.features[rows], labels=self.labels[rows], sites=sites)
 
@@ -214,7 +226,10 @@ class Samples:
         Args:
             sizes: Numbers to divide by instead, such as `training.column_spreads()` for samples to test on.
         """
-        return replace(self, features=divide_columns(self.features, self.column_spreads() if sizes is None else sizes))
+        divisors = self.column_spreads() if sizes is None else as_rows(sizes, "the sizes of columns")
+        if divisors.shape != (self.dim,):
+            raise InputError(f"sizes has the shape {divisors.shape}, but it must have one number for each column")
+        return replace(self, features=divide_columns(self.features, divisors))
 
     def column_spreads(self) -> np.ndarray:
         """Return the standard deviation of every column over all samples."""
@@ -224,6 +239,20 @@ class Samples:
         """Return the first few of these labels, by name if they have names, for a message."""
         shown = [repr(self.classes[int(value)]) if self.classes else f"{value:g}" for value in values[:4].tolist()]
         return ", ".join(shown) + (", ..." if len(values) > 4 else "")
+
+
+def _check_names(given: Any, what: str, kind: str, count: int | None = None) -> tuple[str, ...] | None:
+    """Return the names of columns or classes as a tuple; raise InputError unless these are different texts."""
+    if given is None:
+        return None
+    names = () if isinstance(given, str) or not isinstance(given, Sequence) else tuple(given)
+    fit = all(isinstance(name, str) for name in names) and len(set(names)) == len(names) == (count or len(names))
+    if not names or not fit:
+        raise InputError(
+            f"the {kind} of {what} are {shown(given)}, but they must be a list of{f' {count}' if count else ''} "
+            "different names"
+        )
+    return names
 
 
 def _divide_rows(features: Any, divisors: np.ndarray) -> Any:

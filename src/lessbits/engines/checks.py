@@ -12,7 +12,7 @@ from lessbits._internal.logging import warn_once
 from lessbits._internal.pytrees import pytree, static
 from lessbits.datasets.arrays import as_rows
 from lessbits.engines.scoring import MetricChoice, Target, knows_smoothness
-from lessbits.errors import InputError, check_name
+from lessbits.errors import InputError, check_function, check_kind, check_name
 from lessbits.faults import Faults
 from lessbits.methods.base import Method, Start
 from lessbits.problems.base import Problem
@@ -65,13 +65,34 @@ def _as_numbers(value: Any, name: str) -> np.ndarray:
 
 
 @pytree
-class _PlainMetric:
+class _Plain:
     """A metric that is a plain function, and part of the compiled program: another function compiles another one."""
 
-    function: Metric = static()
+    function: Callable[..., Any] = static()
 
-    def __call__(self, mean: jax.Array) -> Any:
-        return self.function(mean)
+    def __call__(self, *given: Any) -> Any:
+        return self.function(*given)
+
+
+def _as_pytree(metric: Callable[..., Any]) -> Any:
+    plain = jax.tree_util.treedef_is_leaf(jax.tree.structure(metric))
+    return _Plain(metric) if plain else metric
+
+
+def check_measures(measures: Any, metrics: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the measures as pytrees. Raise an `InputError` for what is no function, or is named as another column."""
+    check_kind("measures", {} if measures is None else measures, Mapping, "map names to functions")
+    check_new_names("measure", measures or {}, metrics or {})
+    for name, measure in (measures or {}).items():
+        check_function(f"the measure {name!r}", measure, "the state and the problem")
+    return {name: _as_pytree(measure) for name, measure in (measures or {}).items()}
+
+
+def check_measured(first: Mapping[str, jax.Array], measures: Iterable[str]) -> None:
+    """Raise an `InputError` for a measure that is no number at the start."""
+    for name in measures:
+        if first[name].shape != ():
+            raise InputError(f"the measure {name!r} has the shape {first[name].shape}, but it must be one number")
 
 
 def check_new_names(kind: str, names: Iterable[str], others: Iterable[str] = ()) -> None:
@@ -84,12 +105,12 @@ def check_new_names(kind: str, names: Iterable[str], others: Iterable[str] = ())
 def check_metrics(metrics: Mapping[str, Metric] | None, dim: int) -> dict[str, Any]:
     """Return the user's own metrics as pytrees. Raise an `InputError` for one that gives no number, or has no name."""
     checked: dict[str, Any] = {}
+    check_kind("metrics", {} if metrics is None else metrics, Mapping, "map names to functions")
     check_new_names("metric", metrics or {})
     for name, metric in (metrics or {}).items():
         if not (isinstance(name, str) and name.isidentifier() and callable(metric)):
             raise InputError(f"the metric {name!r} must be a function, and its name a word such as test_loss")
-        plain = jax.tree_util.treedef_is_leaf(jax.tree.structure(metric))
-        checked[name] = _PlainMetric(metric) if plain else metric
+        checked[name] = _as_pytree(metric)
         try:
             found = jax.eval_shape(checked[name], jax.ShapeDtypeStruct((dim,), jnp.result_type(float)))
         except (TypeError, ValueError, LookupError, jax.errors.JAXTypeError) as error:

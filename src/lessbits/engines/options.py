@@ -10,13 +10,12 @@ from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel
 from lessbits.engines.schedule import record_interval
 from lessbits.engines.scoring import MetricChoice
-from lessbits.errors import InputError, check_flag, check_kind, check_number, check_seed, check_whole, shown
+from lessbits.errors import InputError, check_flag, check_number, check_seed, check_whole, shown
 from lessbits.faults import Faults
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 from lessbits.problems.origin import check_kinds, check_sites
-from lessbits.quantizers.base import Compressor
 
 LARGEST_COUNT = 2**31 - 1  # counters in the compiled loop are 32-bit integers
 
@@ -78,8 +77,6 @@ class RunOptions:
             if not callable(one) and one is not None:
                 check_flag("progress, if it is no function,", one)
         check_faults(self.faults, method)
-        for compressor in method.compressors:
-            check_kind("the quantizer of the method", compressor, Compressor, "make one with lessbits.make_quantizer")
         method.check(problem, network)
         for compressor in method.compressors:
             compressor.check(problem.dim)
@@ -107,7 +104,6 @@ class RunOptions:
             check_number("until", self.until, 0)
         check_flag("scoring", self.scoring)
         for name, kind in (
-            ("metrics", Mapping),
             ("start", Start),
             ("link_model", LinkModel),
             ("checkpoints", Checkpoints),
@@ -115,8 +111,7 @@ class RunOptions:
         ):
             given = getattr(self, name)
             if given is not None and not isinstance(given, kind):
-                words = "a mapping of names to functions" if kind is Mapping else f"a lessbits.{kind.__name__}"
-                raise InputError(f"{name} is {given!r}, but it must be {words}")
+                raise InputError(f"{name} is {given!r}, but it must be a lessbits.{kind.__name__}")
 
     def _check_unscored(self) -> None:
         """Raise an `InputError` for options that need metrics, or send the nodes' numbers to rank 0."""

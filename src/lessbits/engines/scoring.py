@@ -12,6 +12,7 @@ from lessbits._internal.summation import add_slices, separate, squared_distances
 from lessbits.errors import InputError
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
+from lessbits.problems.origin import check_kinds
 
 METRICS = ("error", "consensus", "suboptimality")  # of a problem whose solution is known
 WITHOUT_SOLUTION = ("consensus", "loss", "gradient")  # of one that declines it
@@ -223,6 +224,7 @@ class Lyapunov:
             weights: a, b and c, as `theory.lyapunov_coefficients` returns them.
             batch_size: Samples of a stochastic gradient.
         """
+        check_kinds(problem, network)
         kind = jnp.result_type(float)
         solution = jnp.asarray(problem.solution, kind)
         everywhere = jnp.broadcast_to(solution, (problem.nodes, problem.dim))

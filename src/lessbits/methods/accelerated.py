@@ -28,7 +28,6 @@ from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import Messages, one_for_all
 from lessbits.methods.outbox import Outbox
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.theory.theorems import TheoryInputs, corrected_step_sizes
@@ -77,6 +76,7 @@ class Accelerated(Method):
         StepSize("momentum", "β", "momentum", from_zero=True, kind="momentum"),
     )
     compresses = True
+    unbiased = True
     mixes = False  # θ damps any weights
 
     @classmethod
@@ -124,11 +124,6 @@ class Accelerated(Method):
     def compressors(self) -> tuple[Compressor, ...]:
         """The quantizer of the one message per iteration."""
         return (self.quantizer,)
-
-    def check(self, problem: Problem, network: Network) -> None:
-        """Raise InputError for biased quantizers, which its theory does not cover."""
-        super().check(problem, network)
-        self.check_unbiased(self.quantizer)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> AcceleratedState:
         """Return the first state: any x⁰ and h⁰, a z⁰ that sums to zero, and a⁰ = x⁰."""

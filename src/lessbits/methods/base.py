@@ -16,7 +16,7 @@ import numpy as np
 from lessbits._internal.axes import Axis, row_axes
 from lessbits._internal.pytrees import short, traced
 from lessbits._internal.randomness import Step
-from lessbits.errors import InputError, check_number, check_positive
+from lessbits.errors import InputError, check_kind, check_number, check_positive
 from lessbits.methods.choosing import ChosenWith, known_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.outbox import Outbox
@@ -58,6 +58,7 @@ class Method(ABC):
     step_sizes: ClassVar[tuple[StepSize, ...]]
     options: ClassVar[tuple[str, ...]] = ("B", "C", "D")  # the gradients it can take, see `Gradients`
     compresses: ClassVar[bool] = False  # whether it takes a quantizer
+    unbiased: ClassVar[bool] = False  # whether the quantizer must be unbiased
     default_quantizer: ClassVar[str] = "dit-4"  # if it does and none is named
     message_kinds: ClassVar[tuple[str, ...]] = ()  # kinds of messages to choose from, the default first
     correctable: ClassVar[bool] = False  # whether it has a corrected form
@@ -160,6 +161,7 @@ class Method(ABC):
     def configure(cls, request: MethodRequest) -> Self:
         """Make the method for a problem and a network. Step sizes that are not given come from `suggest`."""
         cls.check_gradients(request.problem, request.gradients)
+        cls.check_quantizer(request.quantizer)
         for name, size in request.given.items():
             cls.check_step_size(name, size)
         known = {**cls.defaults(), **request.given}
@@ -204,8 +206,10 @@ class Method(ABC):
     # Validation. Each refusal is one sentence.
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Raise InputError for invalid step sizes, gradients that do not fit, and weights that do not mix."""
+        """Raise InputError for step sizes, gradients, a quantizer or weights that do not fit."""
         self.check_gradients(problem, self.gradients)
+        if hasattr(self, "quantizer"):
+            self.check_quantizer(self.quantizer)
         # Weighted degrees below 1 imply λ_max < 2, and no eigenvalue has to be computed.
         if self.mixes and network.weighted_degree.max() >= 1 and network.lambda_max >= 2 - 1e-9:
             raise InputError(
@@ -217,6 +221,7 @@ class Method(ABC):
     @classmethod
     def check_gradients(cls, problem: Problem, gradients: Gradients) -> None:
         """Raise InputError for options that the method does not have, and for batches that do not fit."""
+        check_kind("gradients", gradients, Gradients, "write Gradients(option, batch_size)")
         if gradients.option not in cls.options:
             raise InputError(
                 f"option {gradients.option} was asked of {cls.name}, which has only {', '.join(cls.options)}"
@@ -246,10 +251,12 @@ class Method(ABC):
         if declared.kind == "momentum" and float(size) >= 1:
             raise InputError(f"{name} is {size:g}, but it must be below 1")
 
-    def check_unbiased(self, compressor: Compressor) -> None:
-        """Raise InputError for biased compressors."""
-        if not isinstance(compressor, Quantizer):
-            raise InputError(f"{self.name} was given {compressor.name}, which is biased: choose one such as dit-4")
+    @classmethod
+    def check_quantizer(cls, quantizer: Any) -> None:
+        """Raise InputError for what is no compressor, and for a biased one that the method's theory does not cover."""
+        check_kind("the quantizer of the method", quantizer, Compressor, "make one with lessbits.make_quantizer")
+        if cls.unbiased and not isinstance(quantizer, Quantizer):
+            raise InputError(f"{cls.name} was given {quantizer.name}, which is biased: choose one such as dit-4")
 
     # Used by reports and searches.
 

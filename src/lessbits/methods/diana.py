@@ -63,6 +63,7 @@ class Diana(Method):
     )
     options: ClassVar[tuple[str, ...]] = ("B", "C")
     compresses = True
+    unbiased = True
     takes_turns = True  # up, then down
     mixes = False  # a server adds, and does not mix
 
@@ -78,9 +79,8 @@ class Diana(Method):
         return (self.quantizer, Exact())
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Raise InputError unless the network is a star and the quantizer is unbiased."""
+        """Raise InputError unless the network is a star."""
         super().check(problem, network)
-        self.check_unbiased(self.quantizer)
         if network.nodes < 3 or network.edges != network.nodes - 1 or network.maximal_degree != network.nodes - 1:
             raise InputError(
                 f"{self.name} needs a server that all others are linked to, but the network is {network.name} of "

@@ -23,7 +23,6 @@ from lessbits.methods.gradients import Gradients
 from lessbits.methods.outbox import Outbox
 from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
 from lessbits.theory.mean_square import NOISE_MARGIN, practical_step_sizes
@@ -56,6 +55,7 @@ class Lead(Method):
         StepSize("alpha", "α", "step size of the memory", kind="memory"),
     )
     compresses = True
+    unbiased = True
     mixes = False  # γ damps any weights
 
     @classmethod
@@ -105,11 +105,6 @@ class Lead(Method):
     def compressors(self) -> tuple[Compressor, ...]:
         """The quantizer of the one message per iteration."""
         return (self.quantizer,)
-
-    def check(self, problem: Problem, network: Network) -> None:
-        """Raise InputError for biased quantizers, which its theory does not cover."""
-        super().check(problem, network)
-        self.check_unbiased(self.quantizer)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
         """Return the first state: any x⁰ and h⁰, and a z⁰ that sums to zero."""

@@ -90,6 +90,7 @@ class PrimalDual(Method):
 
     options = OPTIONS
     compresses = True
+    unbiased = True
     message_kinds = MESSAGES
     correctable = True
     mixes = False  # θ damps any weights
@@ -109,8 +110,8 @@ class PrimalDual(Method):
         dim: int | None = None,
     ) -> "PrimalDual":
         """Make the method from checked arguments. By default α is 1/(1+ω), which needs the dimension `dim`."""
-        if not isinstance(quantizer, Quantizer):
-            raise _biased(quantizer)
+        cls.check_quantizer(quantizer)
+        assert isinstance(quantizer, Quantizer)
         if alpha is None:
             if dim is None:
                 raise InputError("alpha is 1/(1+ω), which depends on the dimension: give alpha or dim")
@@ -118,10 +119,20 @@ class PrimalDual(Method):
         for name, value in (("theta", theta), ("eta", eta), ("alpha", alpha)):
             check_positive(name, value)
         batch_size = check_whole("batch_size", batch_size, 1)
-        check_flag("corrected", corrected)
-        check_name("option", option, OPTIONS)
-        check_name("messages", messages, MESSAGES)
-        return cls(float(theta), float(eta), float(alpha), quantizer, option, messages, batch_size, corrected)
+        made = cls(float(theta), float(eta), float(alpha), quantizer, option, messages, batch_size, corrected)
+        made.check_choices()
+        return made
+
+    def check_choices(self) -> None:
+        """Raise InputError for an unknown option or kind of messages."""
+        check_flag("corrected", self.corrected)
+        check_name("option", self.option, OPTIONS)
+        check_name("messages", self.messages, MESSAGES)
+
+    def check(self, problem: Problem, network: Network) -> None:
+        """Raise InputError for what does not fit, as after `dataclasses.replace`."""
+        self.check_choices()
+        super().check(problem, network)
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
@@ -132,8 +143,6 @@ class PrimalDual(Method):
         option, given = request.gradients.option, dict(request.given)
         if option == "A":
             given.setdefault("eta", 1.0)  # option A has no gradient step
-        if not isinstance(request.quantizer, Quantizer):
-            raise _biased(request.quantizer)
         if {"theta", "eta"} <= given.keys():
             return {"alpha": 1 / (1 + request.omega), **given}
         if request.practical:
@@ -244,9 +253,3 @@ class PrimalDual(Method):
     def may_send_fewest_bits(cls, problem: Problem) -> bool:
         """Return True: gossip is always tried."""
         return True
-
-
-def _biased(compressor: Compressor) -> InputError:
-    return InputError(
-        f"primal-dual was given {compressor.name}, which is biased: choose an unbiased quantizer such as dit-4"
-    )

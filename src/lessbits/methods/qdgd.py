@@ -21,7 +21,6 @@ from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.outbox import Message, Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
 
@@ -60,6 +59,7 @@ class Qdgd(Method):
         StepSize("decay", "", "shrinks ε and α by the powers of its paper", from_zero=True, default=0.01),
     )
     compresses = True
+    unbiased = True  # a biased one would move the limit
     mixes = False  # ε damps any weights
 
     @classmethod
@@ -74,11 +74,6 @@ class Qdgd(Method):
     def compressors(self) -> tuple[Compressor, ...]:
         """The quantizer of the one message per iteration."""
         return (self.quantizer,)
-
-    def check(self, problem: Problem, network: Network) -> None:
-        """Raise InputError for biased quantizers, which would move the limit."""
-        super().check(problem, network)
-        self.check_unbiased(self.quantizer)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> QdgdState:
         """Return the first state, at any x⁰."""

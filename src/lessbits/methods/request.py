@@ -127,7 +127,7 @@ def resolve_choices(
         raise InputError(f"messages is {messages!r}, but {kind.name} has one kind of messages only: leave it out")
     if messages is not None:
         check_name("messages", messages, kind.message_kinds)
-    if not kind.compresses and (quantizer or "exact") != "exact" and not isinstance(quantizer, Exact):
+    if not kind.compresses and quantizer not in (None, "exact") and not isinstance(quantizer, Exact):
         shown = quantizer.name if isinstance(quantizer, Compressor) else quantizer
         compressed = ", ".join(other.name for other in all_methods() if other.compresses)
         raise InputError(
@@ -137,7 +137,11 @@ def resolve_choices(
     default_messages = kind.message_kinds[0] if kind.message_kinds else None
     quantizer_name = kind.default_quantizer if kind.compresses else "exact"
     default_option = "B" if "B" in kind.options else kind.options[0]
-    return Choices(option or default_option, messages or default_messages, quantizer or quantizer_name)
+    return Choices(
+        default_option if option is None else option,
+        default_messages if messages is None else messages,
+        quantizer_name if quantizer is None else quantizer,
+    )
 
 
 def step_size_origins(step_sizes: Sequence[StepSize], given: Collection[str], practical: bool) -> dict[str, str]:

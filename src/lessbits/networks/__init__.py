@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Set, Sized
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +121,11 @@ def network_from(
 
 def _check_names(names: Any, nodes: int | None) -> int:
     """Return the number of nodes; raise unless these are the names of as many."""
-    if isinstance(names, str | bytes) or not isinstance(names, Sized) or getattr(names, "shape", (1,)) == ():
+    unordered = isinstance(names, str | bytes | Set | Mapping)
+    if unordered or not isinstance(names, Sized) or getattr(names, "shape", (1,)) == ():
         raise InputError(f"names is {shown(names)}, but it must be a list with the name of each node")
+    if len({str(name) for name in names}) < len(names):  # type: ignore[attr-defined]
+        raise InputError(f"names is {shown(names)}, but two nodes must not have the same name: change one")
     if nodes is not None and len(names) != nodes:
         raise InputError(f"there are {len(names)} names, but {nodes} nodes: name each node")
     return check_nodes(len(names))

@@ -11,6 +11,7 @@ from jax import lax
 from lessbits._internal.axes import Axis, PerLink, PerNode
 from lessbits._internal.pytrees import on_cpu, put, pytree
 from lessbits._internal.summation import Sum, add_pairwise, add_slices, separate
+from lessbits.errors import check_held, check_kind
 from lessbits.networks.network import Network
 
 BLOCK = 8  # links per node whose gathers XLA fuses into one loop; more links take several rounds
@@ -76,7 +77,8 @@ class LocalNetwork:
     @classmethod
     def of(cls, network: Network, nodes: np.ndarray | None = None) -> "LocalNetwork":
         """Take the given nodes (all by default) of a network."""
-        held = np.arange(network.nodes) if nodes is None else np.asarray(nodes)
+        check_kind("the network", network, Network, "make one with lessbits.make_network")
+        held = np.array(check_held(nodes, network.nodes, "nodes") or range(network.nodes))
         row = np.full(network.nodes, -1)
         row[held] = np.arange(len(held))
         links = np.flatnonzero(row[network.owner] >= 0)

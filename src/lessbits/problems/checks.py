@@ -24,22 +24,6 @@ def check_regularization(given: float | None) -> None:
     check_number("regularization", given, 0, LARGEST["float64"])
 
 
-def check_held(held: Any, nodes: int) -> list[int] | None:
-    """Return the numbers of the nodes to keep, or None for all. Raise InputError for what is no list of them."""
-    if held is None:
-        return None
-    try:
-        kept = np.asarray(held)
-    except (TypeError, ValueError):
-        kept = np.empty(0, object)
-    fits = kept.ndim == 1 and kept.size and kept.dtype.kind in "iu" and len(np.unique(kept)) == kept.size
-    if not fits or kept.min() < 0 or kept.max() >= nodes:
-        raise InputError(
-            f"held is {shown(held)}, but it must be a list of different nodes, from 0 to {nodes - 1}, at least one"
-        )
-    return kept.tolist()
-
-
 def check_range(values: Any, what: str) -> None:
     """Raise InputError for values so large that runs would overflow; they must be finite."""
     from scipy import sparse

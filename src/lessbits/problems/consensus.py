@@ -8,9 +8,9 @@ from lessbits._internal.pytrees import put, pytree
 from lessbits._internal.summation import squared_distances
 from lessbits._internal.team import Team
 from lessbits.datasets.arrays import as_rows, check_finite
-from lessbits.errors import InputError, check_seed, check_whole
+from lessbits.errors import InputError, check_held, check_seed, check_whole
 from lessbits.problems.base import Problem
-from lessbits.problems.checks import check_held, check_range
+from lessbits.problems.checks import check_range
 from lessbits.problems.design import LARGEST_COUNT, check_problem_fits
 
 

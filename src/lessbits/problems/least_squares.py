@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.pytrees import pytree
-from lessbits.errors import InputError, check_positive, check_seed, check_whole
+from lessbits.errors import LARGEST_CONDITION, InputError, check_held, check_number, check_seed, check_whole
 from lessbits.problems.base import Problem
-from lessbits.problems.checks import check_held
 from lessbits.problems.design import LARGEST_COUNT, Layout, check_problem_fits
 from lessbits.problems.linear import LARGEST_DENSE, LinearModel
 from lessbits.problems.reference import in_double
@@ -49,11 +48,11 @@ class LeastSquares(LinearModel):
         samples = dim if samples is None else check_whole("samples", samples, 1, LARGEST_COUNT)
         from threadpoolctl import threadpool_limits
 
-        check_positive("the condition number", condition)
-        if condition < 1 or samples < dim:
+        check_number("the condition number", condition, 1, LARGEST_CONDITION)
+        if samples < dim:
             raise InputError(
-                f"a random least-squares problem was requested with κ = {condition:g} and {samples} samples per node, "
-                f"but it needs κ of at least 1 and at least as many samples as the {dim} dimensions"
+                f"a random least-squares problem was requested with {samples} samples per node, but it needs at least "
+                f"as many samples as the {dim} dimensions"
             )
         kept = check_held(held, nodes) or range(nodes)
         check_problem_fits(len(kept), dim, 2 * samples)

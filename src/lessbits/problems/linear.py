@@ -13,9 +13,9 @@ import numpy as np
 from lessbits._internal.pytrees import computed_once, static
 from lessbits._internal.summation import separate, squared_norms, sum_pairwise
 from lessbits.datasets.samples import Samples, check_samples
+from lessbits.errors import check_held
 from lessbits.problems.base import Problem, batch_smoothness
 from lessbits.problems.checks import (
-    check_held,
     check_numbers,
     check_parts,
     check_range,

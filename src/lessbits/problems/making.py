@@ -7,8 +7,7 @@ import numpy as np
 
 from lessbits.datasets.samples import Samples, check_samples
 from lessbits.datasets.splits import split_samples
-from lessbits.errors import InputError, check_name
-from lessbits.problems.checks import check_held
+from lessbits.errors import InputError, check_held, check_name
 from lessbits.problems.least_squares import LeastSquares
 from lessbits.problems.logistic import Logistic
 from lessbits.problems.origin import Origin, remember_origin

@@ -54,7 +54,7 @@ def check_kinds(problem: Any, network: Any, method: Any = NO_METHOD) -> None:
         raise InputError(
             f"the network is a {type(network).__name__}, but it must be a Network: make one with lessbits.make_network"
         )
-    if method is not NO_METHOD and not hasattr(method, "step_size_names"):
+    if method is not NO_METHOD and (isinstance(method, type) or not hasattr(method, "step_size_names")):
         raise InputError(
             f"the method is a {type(method).__name__}, but it must be a Method: make one with lessbits.make_method"
         )

@@ -9,9 +9,9 @@ import numpy as np
 
 from lessbits._internal.pytrees import computed_once, pytree, static
 from lessbits.datasets.samples import Samples, check_samples
-from lessbits.errors import InputError
+from lessbits.errors import InputError, check_held
 from lessbits.problems.base import Problem, batch_smoothness
-from lessbits.problems.checks import check_held, check_parts, check_regularization, check_split, to_class_numbers
+from lessbits.problems.checks import check_parts, check_regularization, check_split, to_class_numbers
 from lessbits.problems.design import Design, Layout, lay_out
 from lessbits.problems.linear import extreme_penalties, pull
 from lessbits.problems.logistic import Logistic

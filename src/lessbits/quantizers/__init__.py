@@ -52,6 +52,7 @@ _NUMBERED: dict[str, Callable[[int], Compressor]] = {
     "grid:": Grid.make,
     "top-": TopK.make,
 }
+_BUILT_IN = frozenset((*_PLAIN, *_NUMBERED))
 
 
 def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
@@ -63,6 +64,8 @@ def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
     """
     if not isinstance(spelling, str) or not spelling.strip("-:"):
         raise InputError(f"the spelling is {shown(spelling)}, but it must be a text such as 'mine' or 'mine-'")
+    if spelling in _BUILT_IN:
+        raise InputError(f"there is a quantizer {spelling!r} already: choose another name")
     check_function("what makes a quantizer", make, "its number, or of nothing")
     if spelling.endswith(("-", ":")):
         _NUMBERED[spelling] = make

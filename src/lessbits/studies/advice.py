@@ -12,10 +12,12 @@ from lessbits.config.build import build_parts, check_batch_size
 from lessbits.config.choices import apply_choice, check_question
 from lessbits.config.faults import faults_in
 from lessbits.config.settings import Settings
-from lessbits.engines.checks import GOALS, default_goal
+from lessbits.engines.checks import GOALS, choose_goal, default_goal
+from lessbits.engines.scoring import MetricChoice
 from lessbits.errors import check_flag, check_kind, check_name, check_positive, check_whole
 from lessbits.faults import Faults
 from lessbits.methods.base import Method
+from lessbits.methods.gradients import Gradients
 from lessbits.methods.registry import find_method
 from lessbits.networks import Network
 from lessbits.problems import Problem
@@ -177,9 +179,12 @@ def advise(problem: Problem, network: Network, **options: Unpack[AdviseKeywords]
     asked = read_options(AdviseOptions, options, "advise")
     asked.check()
     check_sites(problem, network)
+    check_batch_size(asked.option, asked.batch_size)
+    Gradients(asked.option, asked.batch_size).check(problem)
+    goal = asked.goal or default_goal(problem)
+    choose_goal(goal, asked.until, problem, MetricChoice.of(problem, goal))
     free = free_compression(problem, network, asked.messages) if problem.convexity > 0 else None
     kept = Constraints(asked.quantizer, asked.messages, asked.corrected, asked.option, asked.batch_size)
-    goal = asked.goal or default_goal(problem)
     until, found = estimate_fewest_bits(problem, network, goal, asked.until, kept, asked.faults)
     return Advice(problem, network, free, until, goal, found, asked.faults)
 
@@ -187,7 +192,6 @@ def advise(problem: Problem, network: Network, **options: Unpack[AdviseKeywords]
 def advise_settings(settings: Settings) -> dict[str, Any]:
     """Return the advice on the problem and the network that settings describe, with a command for each choice."""
     check_question(settings, "advise chooses step sizes")
-    check_batch_size(settings.option or "B", settings.batch_size)
     problem, network, resolved = build_parts(settings)
     advice = advise(
         problem,

@@ -15,9 +15,10 @@ from lessbits._internal.logging import logger
 from lessbits.config.build import build_all_parts, link_model_of
 from lessbits.config.choices import check_scored
 from lessbits.config.settings import Settings
-from lessbits.engines.checks import default_goal
+from lessbits.engines.checks import check_metrics, choose_goal, default_goal
 from lessbits.engines.recording.provenance import provenance
 from lessbits.engines.recording.trace import Trace
+from lessbits.engines.scoring import MetricChoice
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
 from lessbits.methods.base import Method
@@ -87,6 +88,8 @@ def run_comparison(
     check_kinds(problem, network)
     options.check()
     goal = options.goal or default_goal(problem)
+    own = check_metrics(options.metrics, problem.dim)
+    choose_goal(goal, options.until, problem, MetricChoice.of(problem, goal, own))
     options = replace(options, goal=goal)
     runs = _Runs(problem, network, options, settings or {})
     rows: list[tuple[dict[str, Any], list[Trace]]] = []

@@ -11,10 +11,10 @@ from lessbits.engines.recording.trace import LinkModel
 from lessbits.errors import (
     InputError,
     check_flag,
+    check_folder,
     check_function,
     check_name,
     check_number,
-    check_path,
     check_seeds,
     check_whole,
 )
@@ -100,7 +100,7 @@ class CompareOptions:
         if self.progress is not None:
             check_function("progress", self.progress, "a line")
         if self.out is not None:
-            check_path("out", self.out)
+            check_folder("out", self.out)
 
     def run_options(self, seed: int) -> RunOptions:
         """Return the options of one run."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from lessbits.errors import InputError, check_kind, check_name, check_number, check_positive
 
 MESSAGES = ("independent", "broadcast", "edge")
+ROUNDING = 1e-3  # of constants that were computed in float32, or estimated
 
 
 class TheoryInputs(NamedTuple):
@@ -96,6 +97,10 @@ def check_inputs(inputs: TheoryInputs) -> None:
     for name in ("omega", "noise", "fading"):
         check_number(name, getattr(inputs, name), 0)
     check_number("convexity", inputs.convexity)  # a computed μ may be slightly below 0
+    for lower, upper in (("convexity", "smoothness"), ("lambda_min", "lambda_max")):
+        least, most = getattr(inputs, lower), getattr(inputs, upper)
+        if least > (1 + ROUNDING) * most:
+            raise InputError(f"{lower} is {least:g}, but {upper} is {most:g}, and must not be below it: swap the two")
 
 
 def check_sizes(sizes: StepSizes) -> None:

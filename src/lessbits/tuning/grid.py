@@ -23,16 +23,6 @@ def make_axes(method: Method, grid: GridSpec, per_decade: int) -> dict[str, list
             middle = number_of(method, name, per_decade)
             around = [value_of(declared, middle + offset, per_decade) for offset in range(-AROUND, AROUND + 1)]
             values = [value for value in around if is_possible(declared, value)]
-        if (
-            isinstance(values, str | bytes | Mapping)
-            or not isinstance(values, Sized)
-            or getattr(values, "shape", 1) == ()
-        ):
-            raise InputError(f"the grid of {name} is {shown(values)}, but it must be a list of numbers from 0 on")
-        if not len(values) or not all(is_number(value) and value >= 0 for value in values):
-            raise InputError(f"the grid of {name} has no values, or some that are no numbers from 0 on")
-        if 0 in values and not declared.from_zero:
-            raise InputError(f"the grid of {name} has 0, but it must be above 0")
         axes[name] = sorted({float(value) for value in values})
     return axes
 
@@ -42,13 +32,28 @@ def check_grid(method: Method, grid: GridSpec, per_decade: int) -> None:
     check_whole("per_decade", per_decade, 1)
     if not grid:
         raise InputError(f"{method.name} has no step size above 0 to search: name one, with values")
+    check_values(type(method), grid)
     for name, values in grid.items():
-        check_name("step size", name, method.step_size_names)
         own = float(getattr(method, name))
         if values is None and not own > 0:
             raise InputError(
                 f"{name} is {own:g}, so no grid can be laid around it: give values, as in {name}=0.001,0.01"
             )
+
+
+def check_values(kind: type[Method], grid: GridSpec) -> None:
+    """Raise an `InputError` for step sizes that the method does not have, and for values that they must not have."""
+    for name, values in grid.items():
+        check_name("step size", name, kind.step_size_names)
+        if values is None:
+            continue
+        unsized = isinstance(values, str | bytes | Mapping) or not isinstance(values, Sized)
+        if unsized or getattr(values, "shape", 1) == ():
+            raise InputError(f"the grid of {name} is {shown(values)}, but it must be a list of numbers from 0 on")
+        if not len(values) or not all(is_number(value) and value >= 0 for value in values):
+            raise InputError(f"the grid of {name} has no values, or some that are no numbers from 0 on")
+        if 0 in values and not kind.step_size(name).from_zero:
+            raise InputError(f"the grid of {name} has 0, but it must be above 0")
 
 
 def lattice(number: int, per_decade: int) -> float:

@@ -8,10 +8,10 @@ from typing import Self, TypedDict
 from lessbits.errors import (
     InputError,
     check_flag,
+    check_folder,
     check_function,
     check_name,
     check_number,
-    check_path,
     check_positive,
     check_seeds,
     check_whole,
@@ -78,9 +78,7 @@ class TuneOptions:
         check_flag("grow", self.grow)
         if self.progress is not None:
             check_function("progress", self.progress, "a line")
-        out = None if self.out is None else check_path("out", self.out)
-        if out is not None and out.exists() and not out.is_dir():
-            raise InputError(f"out is {out}, which is no folder: name another")
+        out = None if self.out is None else check_folder("out", self.out)
         return replace(self, aim=aim, seeds=check_seeds(self.seeds), out=out)
 
     def say(self, text: str) -> None:

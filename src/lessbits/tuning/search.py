@@ -62,6 +62,7 @@ def tune(
     if not isinstance(grid, Mapping | None):
         raise InputError(f"the grid is {grid!r}, but it maps names of step sizes to values, or to None")
     check_kinds(problem, network, method)
+    method.check(problem, network)
     asked = read_options(TuneOptions, options, "tune").checked()
     grid = grid or dict.fromkeys(method.tunable())
     check_grid(method, grid, asked.per_decade)

@@ -13,8 +13,9 @@ from lessbits._internal.locks import FolderLock
 from lessbits._internal.logging import logger
 from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.recording.checkpoint_files import Checkpoint, Identity, read_checkpoint, read_marks
-from lessbits.errors import InputError, check_flag, check_path, check_whole, shown
+from lessbits.errors import InputError, check_flag, check_folder, check_whole, shown
 
+MOST = 2**31 - 1  # iterations of a run
 KEPT = 2  # checkpoints, so that one is left if the newest is damaged
 NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
 
@@ -70,13 +71,11 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         """Raise an `InputError` for a folder that is a file, and for an interval below 1."""
-        object.__setattr__(self, "folder", check_path("the folder of checkpoints", self.folder))
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"{self.folder} is a file, but checkpoints go into a folder: name another")
+        object.__setattr__(self, "folder", check_folder("the folder of checkpoints", self.folder))
         if self.every is not None:
-            check_whole("checkpoint_every, the iterations between two checkpoints,", self.every, 1)
+            check_whole("checkpoint_every, the iterations between two checkpoints,", self.every, 1, MOST)
         if self.resume_at is not None:
-            check_whole("resume_at", self.resume_at, 0)
+            check_whole("resume_at", self.resume_at, 0, MOST)
         check_flag("resume", self.resume)
         if not isinstance(self.settings, Mapping) or not _is_json(self.settings):
             raise InputError(
@@ -139,6 +138,8 @@ class Checkpoints:
     def take(self) -> None:
         """Have the folder for one run, until `release`. Raise an `InputError` as `check` does."""
         self.release()  # an earlier run of this object, which did not end well
+        if self.resume and not self.folder.exists():
+            self._find()  # raises, before the folder is made
         try:
             make_folder(self.folder)
             self._run.lock = FolderLock(self.folder)

@@ -14,7 +14,7 @@ from lessbits._internal.notebook import html_facts
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import human
 from lessbits.engines.recording.trace_checks import check_trace
-from lessbits.errors import check_name, check_number, check_path, check_positive, printable
+from lessbits.errors import check_kind, check_name, check_number, check_path, check_positive, printable
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -183,7 +183,10 @@ class Trace:
             ('bits per link, nominal', 'error, mean of ‖xᵢ − x*‖²', 'log')
         """
         import matplotlib.pyplot as plt
+        from matplotlib.axes import Axes
 
+        if axis is not None:
+            check_kind("axis", axis, Axes, "matplotlib.pyplot.subplots makes one")
         axis, show = plt.gca() if axis is None else axis, show or self.metric or "iteration"
         if not axis.lines:  # the first curve: a later one finds what the user has changed since
             style_axis(axis)

@@ -17,7 +17,7 @@ from lessbits._internal.memory import memory_in_a_line
 from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import put
 from lessbits.codecs import make_codecs
-from lessbits.engines.checks import check_distance, check_goal, check_new_names
+from lessbits.engines.checks import check_distance, check_goal, check_measured, check_measures
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.interrupts import Interrupts
@@ -105,7 +105,7 @@ def simulate(
         problem: The losses of all nodes.
         network: The links between nodes, with their weights.
         method: The method, with its step sizes; make one with `make_method` or `primal_dual`.
-        measures: Further metrics to record, by name: pytrees that map (state, problem) to a number.
+        measures: Further metrics to record, by name: functions, or pytrees, that map (state, problem) to a number.
         encode: Encode every message, as between real processes: slower, but the number of bytes is exact.
         devices: How many of JAX's devices share the nodes. By default only large problems use several.
         **options: The fields of `RunOptions`: iterations, seed, until, record_every and so on.
@@ -125,7 +125,7 @@ def simulate(
         return run_stepwise(problem, network, method, SingleProcess(), run_options)
     make_room()
     run_options = run_options.checked(problem, network, method)
-    check_new_names("measure", measures or {}, run_options.metrics or {})
+    measures = check_measures(measures, run_options.metrics)
     with folder_held(run_options.checkpoints, SingleProcess()):
         return _simulate(problem, network, method, run_options, measures, devices)
 
@@ -150,6 +150,7 @@ def _simulate(
     clock = time.perf_counter()
     state, first = _begin(program, run_options.start)
     problem.raise_failure()
+    check_measured(first, measures or ())
     program = program.started(first)
     check_goal(run_options.goal, run_options.until, first, program.target)
     check_distance(first, method)
