@@ -68,7 +68,7 @@ class ChunkRecorder:
         metrics = {name: np.asarray(values)[:taken] for name, values in chunk.metrics.items()}
         self.recorder.extend(metrics, ends, **done)
         checkpoints = self.options.checkpoints
-        if checkpoints is not None and checkpoints.due(self.last, end):
+        if checkpoints is not None and checkpoints.due(self.last, end, bool(chunk.stop)):
             self.save(chunk)
         self.last = end
 
