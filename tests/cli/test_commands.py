@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import jax
@@ -18,7 +19,7 @@ from tiers import slow_but
 import lessbits
 from lessbits import Settings, Trace
 from lessbits.cli.app import app
-from lessbits.config import run
+from lessbits.engines.interrupts import Interrupts
 
 COMMAND = Path(sys.executable).parent / "lessbits"
 SMALL = ("--nodes", 6, "--dim", 8, "--theta", 0.5, "--eta", 1, "--iterations", 60)
@@ -274,16 +275,65 @@ def test_ctrl_c_ends_with_one_line(command, monkeypatch):
     assert result.err.strip() == "lessbits: interrupted"
 
 
+def test_seeds_that_diverge_are_summed_up_too(command):
+    endless = ("--theta", 10, "--iterations", 3000, "--record-every", 1000)  # so that the first record is NaN
+    result = command("run", *SMALL, *endless, "--seeds", 2, "--quiet")
+    assert (result.status, "2 diverged" in result.out, "nan ± nan" in result.out) == (1, True, True)
+
+
+@contextmanager
+def interrupt_after(looks):
+    """Have Ctrl-C come when runs have looked for it so often, in all."""
+    left = iter(range(looks))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Interrupts, "asked", property(lambda _: next(left, None) is None))
+        yield
+
+
+KEPT = [((), 2), (("--encode",), 2), (("--seeds", 3), 8)]
+
+
+@pytest.mark.parametrize(("flags", "looks"), slow_but(KEPT[-1:], KEPT))
+def test_an_interrupted_run_is_kept_and_the_same_command_goes_on(command, monkeypatch, tmp_path, flags, looks):
+    monkeypatch.chdir(tmp_path)
+    line = ("run", *SMALL, *flags, "--quiet", "--save", "run.trace")
+    assert command(*line).status == 0
+    files = sorted(tmp_path.glob("run*.trace"))
+    whole = {file: Trace.load(file) for file in files}
+    with interrupt_after(looks):
+        result = command(*line)
+    assert (result.status, result.err.strip()) == (130, "lessbits: interrupted")
+    assert "run the same command again: the run is kept in out/run\n" in result.out
+    assert "goes on" not in command(*line, "--until", 1e-3).err  # another run, which may have ended before
+    assert "this run goes on from iteration " in command(*line).err
+    for file, trace in whole.items():
+        again = Trace.load(file)
+        assert all(np.array_equal(again[name], trace[name]) for name in trace.columns if not name.endswith("seconds"))
+        assert again.x.tobytes() == trace.x.tobytes()
+    assert not Path("out/run").exists()
+
+
+def test_what_is_kept_of_an_interrupted_run_may_be_damaged_or_old(command, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for seed in (0, 1):
+        with interrupt_after(2):
+            assert command("run", *SMALL, "--seed", seed).status == 130
+        (kept,) = Path("out/run").glob("*/checkpoint-*")  # the first is dropped when the second is written
+        os.utime(kept, (0, 0))
+    kept.write_bytes(b"nothing")
+    result = command("run", *SMALL, "--seed", 1)
+    assert result.status == 0
+    assert "the run begins anew" in result.err
+
+
 def test_an_interrupted_run_that_keeps_nothing_says_so(command, monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        "lessbits.config.run._iterate", lambda *words, original=run._iterate: (original(*words)[0], True)
-    )
+    monkeypatch.chdir(tmp_path)
     hint = "nothing was saved: --save FILE keeps the trace, --checkpoint DIR lets the run go on"
-    result = command("run", *SMALL)
-    assert result.status == 130
-    assert hint in result.err
-    for kept in (["--quiet"], ["--save", tmp_path / "a.trace"], ["--checkpoint", tmp_path / "folder"]):
-        assert hint not in command("run", *SMALL, *kept).err
+    for kept in ([], ["--quiet"]):
+        with interrupt_after(2):
+            result = command("run", *SMALL, "--scoring", "off", *kept)
+        assert result.status == 130
+        assert (hint in result.err) == (not kept)
 
 
 READ = [(("run", "--help"),), (("theory",),), (("data", "list"),), (("theory", "--json", "-"),)]

@@ -39,6 +39,7 @@ def test_a_program_without_logging_sees_warnings_alone():
 
 def test_work_that_takes_long_says_what_it_is(shown, capsys, monkeypatch):
     said = threading.Event()
+    monkeypatch.setattr(library_logging, "_said", {})
     monkeypatch.setattr(slow_logger, "warning", lambda text: said.set() or print(text))
     with say_if_slow("quick work"):
         pass
@@ -47,6 +48,16 @@ def test_work_that_takes_long_says_what_it_is(shown, capsys, monkeypatch):
     with say_if_slow("compiling the run"):
         assert said.wait(60)
     assert capsys.readouterr().out == "compiling the run …\n"
+
+
+def test_many_slow_steps_say_the_same_thing_now_and_then(monkeypatch):
+    said, clock = [], iter([100.0, 105.0, 106.0, 131.0])
+    monkeypatch.setattr(library_logging, "_said", {})
+    monkeypatch.setattr(slow_logger, "warning", said.append)
+    monkeypatch.setattr(library_logging.time, "monotonic", lambda: next(clock))
+    for text in ("compiling …", "compiling …", "choosing …", "compiling …"):
+        library_logging._say_now_and_then(text)
+    assert said == ["compiling …", "choosing …", "compiling …"]
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])

@@ -19,6 +19,7 @@ slow_logger = logger.getChild("slow")  # what takes long
 
 SLOW = 3.0  # seconds after which work that shows nothing else says what it does
 AGAIN = 30.0  # seconds until it says so again
+_said: dict[str, float] = {}  # when each line was last said
 
 
 @lru_cache(maxsize=100)
@@ -51,14 +52,24 @@ def leave_slow_steps_to_others() -> None:
 
 @contextmanager
 def say_if_slow(what: str) -> Iterator[None]:
-    """Say what is being done if it takes more than three seconds, from a thread: for work that cannot say so itself."""
-    timer = threading.Timer(SLOW, slow_logger.warning, (f"{what} …",))
+    """Say what is being done if it takes more than three seconds, from a thread: for work that cannot say so itself.
+
+    Many short steps in a row, such as the runs of a comparison, say the same thing once in thirty seconds.
+    """
+    timer = threading.Timer(SLOW, _say_now_and_then, (f"{what} …",))
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+
+
+def _say_now_and_then(text: str) -> None:
+    now = time.monotonic()
+    if now - _said.get(text, -AGAIN) >= AGAIN:
+        _said[text] = now
+        slow_logger.warning(text)
 
 
 class SlowStep:

@@ -25,6 +25,7 @@ EXAMPLES = (
     "lessbits run --network ring --write-toml ring.toml --json ring.json",
     "lessbits run ring.toml --seed 1",
 )
+DEFAULT_FOLDER = Path("out/run")  # for runs without --checkpoint that are interrupted
 
 
 @with_settings()
@@ -46,7 +47,11 @@ def run(
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        folder_flag("Folder for checkpoints; one is also written when the run is interrupted.", "--checkpoint"),
+        folder_flag(
+            "Folder for checkpoints; one is also written when the run is interrupted; default: none, but a run that "
+            f"is interrupted is kept in {DEFAULT_FOLDER}, and the same command goes on.",
+            "--checkpoint",
+        ),
     ] = None,
     checkpoint_every: Annotated[
         int | None,
@@ -74,12 +79,16 @@ def run(
 
     Settings that are not given have a default or are chosen; the output shows them. During the run, a progress bar on
     standard error shows error, bits, rate and time left; without a terminal, a line every ten seconds does. A run that
-    diverges exits with status 1. A run that is interrupted writes its results first, and exits with status 130.
+    diverges exits with status 1. A run that is interrupted writes its results first, and exits with status 130; the
+    same command goes on from there.
     """
     check_writable(solution, save, write_toml, json_path(json_file), appended=log)
     check_scored(settings.scoring, until=settings.until, test=settings.test, checkpoint=checkpoint)
     if checkpoint is None and (checkpoint_every is not None or resume or resume_at is not None):
-        raise InputError("checkpoints were asked for without a folder: name one with --checkpoint")
+        raise InputError(
+            "checkpoints were asked for without a folder: name one with --checkpoint, or run the command that was "
+            "interrupted as it was, which goes on by itself"
+        )
     if len(seed_range(settings.seed, seeds)) > 1 and (settings.engine != "simulate" or checkpoint or log):
         raise InputError("several seeds are for the simulator, without checkpoints and log: leave one of them out")
     _start_engine(settings, patience)
@@ -90,6 +99,7 @@ def run(
 
     request = RunRequest(
         checkpoint_folder=checkpoint,
+        interrupted_folder=None if settings.scoring == "off" else DEFAULT_FOLDER,  # then nothing is gathered
         checkpoint_every=checkpoint_every,
         resume=resume or resume_at is not None,
         resume_at=resume_at,
@@ -117,7 +127,7 @@ def run(
 
     write_result(summary, json_file, print_text, outputs)
     if finished.interrupted and json_file != "-":
-        _say_what_is_kept(checkpoint, quiet or bool(save or json_file or solution))
+        _say_what_is_kept(finished.kept, checkpoint, quiet or bool(save or json_file or solution))
     if outputs.failures:
         kept = "" if saved else _keep(finished, (save or Path("run.trace")).name)
         print_message("; ".join(outputs.failures) + kept)
@@ -170,9 +180,11 @@ def _keep(finished: "FinishedRun", name: str) -> str:
     return f": the trace is kept as {', '.join(map(str, finished.traces(folder / name)))}"
 
 
-def _say_what_is_kept(checkpoint: Path | None, silent: bool) -> None:
+def _say_what_is_kept(kept: Path | None, checkpoint: Path | None, silent: bool) -> None:
     """Say how an interrupted run goes on, or that nothing is left of it, unless `silent`."""
-    if checkpoint and any(checkpoint.glob("checkpoint-*")):
+    if kept:
+        print_line(f"resume         run the same command again: the run is kept in {kept}")
+    elif checkpoint and any(checkpoint.glob("checkpoint-*")):
         print_line(f"resume         run the same command with --resume: a checkpoint is in {checkpoint}")
     elif not (checkpoint or silent):
         print_message("nothing was saved: --save FILE keeps the trace, --checkpoint DIR lets the run go on")

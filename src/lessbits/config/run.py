@@ -17,6 +17,7 @@ from lessbits.engines.distributed.launch import check_ranks
 from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.interrupts import Interrupted
 from lessbits.engines.recording.checkpoints import Checkpoints
+from lessbits.engines.recording.interrupted_runs import InterruptedRuns
 from lessbits.engines.recording.log import Log
 from lessbits.engines.recording.progress import show_activity
 from lessbits.engines.recording.trace import Trace
@@ -31,6 +32,7 @@ class RunRequest:
 
     Attributes:
         checkpoint_folder: Folder of checkpoints; None for no checkpoints.
+        interrupted_folder: Folder for what a run without checkpoints has when it is interrupted; None to keep nothing.
         checkpoint_every: Iterations between two checkpoints; None writes one only when the run is interrupted.
         resume: Whether to resume from a checkpoint in the folder.
         resume_at: Iteration to resume from; None for the newest checkpoint.
@@ -42,6 +44,7 @@ class RunRequest:
     """
 
     checkpoint_folder: Path | None = None
+    interrupted_folder: Path | None = None
     checkpoint_every: int | None = None
     resume: bool = False
     resume_at: int | None = None
@@ -54,7 +57,10 @@ class RunRequest:
     def checkpoints(self, settings: dict[str, Any] | None = None) -> Checkpoints | None:
         """Return the checkpoint folder with the resolved settings to store there; None without a folder."""
         if self.checkpoint_folder is None:
-            return None
+            if self.interrupted_folder is None:
+                return None
+            # Of several seeds, those that have ended are kept too, until all have.
+            return InterruptedRuns(self.interrupted_folder, settings=settings or {}, at_end=self.seeds > 1)
         return Checkpoints(
             self.checkpoint_folder, self.checkpoint_every, self.resume, self.resume_at, settings=settings or {}
         )
@@ -72,6 +78,7 @@ class FinishedRun:
     ranks: int
     others: tuple[Trace, ...] = ()  # of further seeds
     hint: str | None = None  # what may help, if the target was missed
+    kept: Path | None = None  # of an interrupted run: the folder from which the same command goes on
 
     def traces(self, file: Path) -> dict[Path, Trace]:
         """Return the trace and its file; of several seeds, each has a file of its own: NAME-seed-0.trace and so on."""
@@ -113,21 +120,38 @@ def _run(settings: Settings, request: RunRequest, transport: "Transport | None" 
         experiment = build(settings.updated(record_every=record_every), transport)
     prepared = time.perf_counter() - started
     resolved = experiment.settings.model_dump()
+    seeds = range(settings.seed, settings.seed + request.seeds)
+    kept = [request.checkpoints({**resolved, "seed": seed}) for seed in seeds]
     with Log(request.log, resolved) if request.log and team.rank == 0 else nullcontext() as log:
-        trace, interrupted = _iterate(experiment, request.progress, log, request.checkpoints(resolved))
+        trace, interrupted = _iterate(experiment, request.progress, log, kept[0])
     if request.gather_x and settings.scoring == "off":
         x = team.gather(trace.x)
         trace = trace if x is None else replace(trace, x=x)
     others: list[Trace] = []
-    for seed in range(settings.seed + 1, settings.seed + request.seeds if not interrupted else 0):
-        again = replace(experiment, settings=experiment.settings.updated(seed=seed))
-        trace_again, interrupted = _iterate(again, request.progress, None, None)
+    for seed, checkpoints in zip(seeds[1:], kept[1:], strict=True):
         if interrupted:
             break
-        others.append(trace_again)
+        again = replace(experiment, settings=experiment.settings.updated(seed=seed))
+        trace_again, interrupted = _iterate(again, request.progress, None, checkpoints)
+        if not interrupted:
+            others.append(trace_again)
+    unfinished = [each for each in kept if isinstance(each, InterruptedRuns) and each.iterations()]
+    if not interrupted and team.rank == 0:
+        for each in unfinished:
+            each.forget()
     description = experiment.network.describe()
     hint = hint_for(experiment, trace) if team.rank == 0 and not interrupted else None
-    return FinishedRun(trace, experiment.settings, description, interrupted, prepared, team.size, tuple(others), hint)
+    return FinishedRun(
+        trace,
+        experiment.settings,
+        description,
+        interrupted,
+        prepared,
+        team.size,
+        tuple(others),
+        hint,
+        kept=request.interrupted_folder if unfinished else None,
+    )
 
 
 def _resumed_interval(checkpoints: Checkpoints | None, team: "Transport") -> int | None:

@@ -1,7 +1,6 @@
 """Runs of one setting with several seeds: drawn as a band, and listed as mean ± spread."""
 
 import json
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +47,7 @@ class RunGroup:
     def mean(self, column: str) -> float:
         """Return the mean of the last values of a column; NaN if no run has it."""
         values = self.values(column)
-        return statistics.fmean(values) if values else float("nan")
+        return mean_and_deviation(values)[0] if values else float("nan")
 
     def shown(self, column: str, words: Callable[[float], str]) -> str:
         """Return the mean of the last values, with their standard deviation if there are several."""
@@ -57,7 +56,18 @@ class RunGroup:
             return "-"
         if len(values) == 1:
             return words(values[0])
-        return f"{words(statistics.fmean(values))} ± {words(statistics.stdev(values))}"
+        mean, deviation = mean_and_deviation(values)
+        return f"{words(mean)} ± {words(deviation)}"
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
+    """Return mean and standard deviation; infinities and NaN, errors of runs that diverged, stay what they are.
+
+    >>> mean_and_deviation([1, 3]), mean_and_deviation([1, float("inf")])
+    ((2.0, 1.4142135623730951), (inf, nan))
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
 
 
 def distinct(traces: Sequence[Trace]) -> list[Trace]:
@@ -127,13 +137,13 @@ def seed_summary(traces: Sequence[Trace]) -> dict[str, Any]:
     """Return mean and standard deviation of the last records of runs that differ in their seed only."""
     ends = [trace.summary() for trace in traces]
     names = [name for name, value in ends[0].items() if isinstance(value, float | int) and not isinstance(value, bool)]
-    values = {name: [float(end[name]) for end in ends] for name in names}
+    values = {name: mean_and_deviation([float(end[name]) for end in ends]) for name in names}
     return {
         "count": len(traces),
         "reached": sum(trace.converged for trace in traces),
         "diverged": sum(trace.diverged for trace in traces),
-        "mean": {name: statistics.fmean(some) for name, some in values.items()},
-        "spread": {name: statistics.stdev(some) for name, some in values.items()},
+        "mean": {name: mean for name, (mean, _) in values.items()},
+        "spread": {name: deviation for name, (_, deviation) in values.items()},
     }
 
 

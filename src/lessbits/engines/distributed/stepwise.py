@@ -100,7 +100,7 @@ class _Run:
                 self.stop = self.diverged = True  # also if nothing is scored
             throttle.update(slowest)
             self.interrupted = bool(asked) and not self.stop
-            if self.checkpoints and (self.interrupted or self.checkpoints.due(first, self.iteration)):
+            if self.checkpoints and (self.interrupted or self.checkpoints.due(first, self.iteration, self.stop)):
                 self._save()
             self.stop = self.stop or self.interrupted
         if self.interrupted and self.options.scoring:

@@ -48,6 +48,7 @@ class Checkpoints:
         resume: Whether to resume from a checkpoint in the folder.
         resume_at: Iteration of the checkpoint to resume from; None for the newest that is whole.
         settings: Stored in each checkpoint, for information only.
+        at_end: Whether to write one when the run ends by itself, too.
 
     Example:
         >>> import tempfile, lessbits
@@ -67,6 +68,7 @@ class Checkpoints:
     resume: bool = False
     resume_at: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    at_end: bool = False
     _run: _Run = field(default_factory=_Run, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +79,7 @@ class Checkpoints:
         if self.resume_at is not None:
             check_whole("resume_at", self.resume_at, 0, MOST)
         check_flag("resume", self.resume)
+        check_flag("at_end", self.at_end)
         if not isinstance(self.settings, Mapping) or not _is_json(self.settings):
             raise InputError(
                 f"the settings of checkpoints are {shown(self.settings)}, but they must map names to what JSON can hold"
@@ -91,9 +94,15 @@ class Checkpoints:
         names = (NAME.fullmatch(path.name) for path in self.folder.glob("checkpoint-*.safetensors"))
         return sorted(int(match[1]) for match in names if match)
 
-    def due(self, before: int, now: int) -> bool:
-        """Return whether a checkpoint is due at iteration `now`; `before` is the iteration of the last such check."""
-        return self.every is not None and now // self.every > before // self.every
+    def due(self, before: int, now: int, ended: bool = False) -> bool:
+        """Return whether a checkpoint is due at iteration `now`.
+
+        Args:
+            before: The iteration of the last such check.
+            now: This iteration.
+            ended: Whether the run ends with it.
+        """
+        return (self.at_end and ended) or (self.every is not None and now // self.every > before // self.every)
 
     def write(self, saved: Checkpoint) -> None:
         """Write a checkpoint, and remove all but the last two of this run. Log a warning if it cannot be written."""

@@ -70,7 +70,7 @@ class ChunkRecorder:
         metrics |= fault_columns(chunk, np.diff(ends, prepend=self.last), self.recorder)
         self.recorder.extend(metrics, ends, **done)
         checkpoints = self.options.checkpoints
-        if checkpoints is not None and checkpoints.due(self.last, end):
+        if checkpoints is not None and checkpoints.due(self.last, end, bool(chunk.stop)):
             self.save(chunk)
         self.last = end
 
