@@ -125,6 +125,24 @@ def test_a_process_that_is_stopped_for_a_moment_is_waited_for(job, monkeypatch):
     assert processes.members(mark) == {}
 
 
+@pytest.mark.parametrize("lost", ["stdout", "stderr"])
+def test_output_that_cannot_be_written_ends_no_rank(lost, tmp_path, monkeypatch):
+    """The ranks write far more than fits a pipe: somebody must read it, or they would wait for ever."""
+    stand_in = tmp_path / "mpiexec"
+    to = {"stdout": 1, "stderr": 2}[lost]
+    stand_in.write_text(f"#!/bin/sh\nseq 20000 >&{to} && echo done > {tmp_path / 'file'}\n")
+    stand_in.chmod(0o700)
+    monkeypatch.setattr(launch, "find_mpiexec", lambda: str(stand_in))
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, lost, full)
+        if lost == "stdout":
+            with pytest.raises(InputError, match=r"standard output could not be written \(No space left on device\)"):
+                launch.launch(1, [])
+        else:
+            assert launch.launch(1, []) == 0  # there is nobody to tell
+    assert (tmp_path / "file").read_text() == "done\n"
+
+
 def test_too_little_shared_memory_is_said_before_the_start(tmp_path, monkeypatch):
     monkeypatch.setattr(launch, "SHARED_MEMORY", tmp_path)
     launch.check_shared_memory(2)
