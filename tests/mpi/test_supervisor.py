@@ -89,7 +89,7 @@ def test_the_rank_that_died_first_is_named_whatever_mpiexec_reports(rank, job):
 
 def test_a_rank_that_ends_the_job_is_not_contradicted(job):
     """When it asks for that, mpiexec's proxy may be seen to end before any rank."""
-    mark, mpiexec, ranks = job
+    mark, mpiexec, _ = job
     watched = Supervisor(mark, mpiexec.pid, 3, None)
     wait_until(lambda: len(watched.known) == 4)
     watched.stop()
