@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("mpi4py", reason="the extra lessbits[mpi] is not installed")
 
-from mpi.jobs import Job, finish
+from mpi.connections import TCP, reset
+from mpi.jobs import Job, finish, processes_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 RUN = ("run", "--nodes", 6, "--dim", 8, "--record-every", 10, "--iterations", 10_000_000, "--checkpoint-every", 20)
@@ -20,11 +21,12 @@ STOP, KILL = signal.SIGSTOP, signal.SIGKILL
 
 
 @pytest.fixture
-def job(tmp_path):
+def job(request, tmp_path):
     """Return a job of three ranks that `lessbits` has started, and end what a failed test leaves."""
     folder = tmp_path / "checkpoints"
     flags = ("--engine", "mpi", "--ranks", RANKS, "--patience", PATIENCE, "--checkpoint", folder)
-    started = Job(folder, *RUN, *flags, ready=lambda: list(folder.glob("checkpoint-*.safetensors")))
+    ready = lambda: list(folder.glob("checkpoint-*.safetensors"))  # noqa: E731
+    started = Job(folder, *RUN, *flags, ready=ready, environment=getattr(request, "param", None))
     yield started
     started.end()
 
@@ -66,3 +68,24 @@ def test_ranks_end_with_the_process_that_started_them(how, job):
         os.kill(job.roles["launcher"], signal.SIGCONT)
     assert finish(job.process)[0] == (-KILL if how == KILL else 1)
     job.leaves_nothing()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="sockets of other processes cannot be reached")
+@pytest.mark.parametrize("job", [TCP], indirect=True, ids=["tcp"])
+@pytest.mark.parametrize("pair", ["12", "01"])
+def test_a_connection_that_is_reset_ends_the_job_and_both_its_ends_are_named(pair, job):
+    """The MPI library connects anew, and loses the messages that were under way. If there were none, nothing is lost."""
+    one, other = (job.roles[rank] for rank in pair)
+    assert reset(one, other)
+    while job.process.poll() is None:
+        try:
+            job.process.wait(3 * PATIENCE)
+        except subprocess.TimeoutExpired:
+            reset(one, other)
+    status, _, err = finish(job.process)
+    assert (status, len(err.strip().splitlines())) == (1, 1), err
+    lost = f"a message or a connection was lost between ranks {pair[0]} and {pair[1]}: all ranks end"
+    # Signs of life take the same connection, if it is one of rank 0.
+    assert lost in err or ("0" in pair and "rank 1 of 3 has given no sign of life" in err), err
+    assert processes_with(job.mark) == []

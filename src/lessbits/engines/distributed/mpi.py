@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any, Unpack
 
 import numpy as np
@@ -36,7 +35,7 @@ POLL_INTERVAL = 0.01  # seconds between two tests of a barrier
 
 
 class MpiTransport(Transport):
-    """Transport between the ranks of an MPI communicator, with neighbourhood collectives on byte buffers.
+    """Transport between the ranks of an MPI communicator, of byte buffers.
 
     `given` counts the bytes of all messages passed to MPI. `pulse` says whether this rank waits for others.
     """
@@ -48,7 +47,8 @@ class MpiTransport(Transport):
             )
         self.world = MPI.COMM_WORLD if communicator is None else communicator
         self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
-        self.graph: Any = None
+        self.links: Any = None  # a communicator of its own for messages
+        self.neighbors: list[int] = []
         self.given = 0
         self.pulse = pulse or Pulse()
 
@@ -58,27 +58,37 @@ class MpiTransport(Transport):
         return MPI.Query_thread() == MPI.THREAD_MULTIPLE
 
     def connect(self, neighbors: Sequence[int]) -> None:
-        """Create a graph communicator."""
+        """Create a communicator, so that messages meet no others."""
         self.close()
-        self.graph = self.world.Create_dist_graph_adjacent(list(neighbors), list(neighbors), reorder=False)
+        self.links, self.neighbors = self.world.Dup(), list(neighbors)
 
     def close(self) -> None:
-        """Free the graph communicator."""
-        if self.graph is not None:
-            self.graph.Free()
-            self.graph = None
+        """Free the communicator of messages."""
+        if self.links is not None:
+            self.links.Free()
+            self.links = None
 
     def exchange(self, outgoing: Sequence[bytes], sizes: Sequence[int]) -> list[memoryview]:
-        """Exchange bytes with all neighbours in one neighbourhood collective."""
-        sent = b"".join(outgoing)
-        self.given += len(sent)
-        counts = [len(part) for part in outgoing]
-        ends = np.cumsum([0, *sizes])
-        room = np.empty(ends[-1], np.uint8)
+        """Exchange bytes with all neighbours at the same time.
+
+        A collective would do the same, but could not tell whose message is missing if one is lost.
+        """
+        self.given += sum(len(part) for part in outgoing)
+        received = [np.empty(size, np.uint8).data for size in sizes]
+        due = [pair for pair in zip(self.neighbors, received, strict=True) if len(pair[1])]
+        requests = [self.links.Irecv([part, MPI.BYTE], neighbor) for neighbor, part in due]
+        requests += [
+            self.links.Isend([part, MPI.BYTE], neighbor)
+            for neighbor, part in zip(self.neighbors, outgoing, strict=True)
+            if part
+        ]
         with self.pulse.waiting():
-            self.graph.Neighbor_alltoallv([sent, counts, None, MPI.BYTE], [room, list(sizes), None, MPI.BYTE])
+            self.pulse.awaited = {neighbor for neighbor, _ in due}
+            while (done := MPI.Request.Waitsome(requests)) is not None:
+                arrived = {due[number][0] for number in done if number < len(due)}
+                self.pulse.awaited = self.pulse.awaited - arrived  # a new set, as the watch may be reading the old one
         self.pulse.end_round()
-        return [memoryview(room[start:end].data) for start, end in pairwise(ends)]
+        return received
 
     def gather(self, rows: np.ndarray) -> np.ndarray | None:
         """Gather the rows at rank 0, as bytes."""
