@@ -75,17 +75,26 @@ def test_ranks_end_with_the_process_that_started_them(how, job):
 @pytest.mark.parametrize("job", [TCP], indirect=True, ids=["tcp"])
 @pytest.mark.parametrize("pair", ["12", "01"])
 def test_a_connection_that_is_reset_ends_the_job_and_both_its_ends_are_named(pair, job):
-    """The MPI library connects anew, and loses the messages that were under way. If there were none, nothing is lost."""
-    one, other = (job.roles[rank] for rank in pair)
-    assert reset(one, other)
+    """The MPI library connects anew, and loses what was under way. If that is nothing, the job goes on.
+
+    The message after a lost one may come in its place, and is refused by its length or its checksum.
+    """
+    ends = [job.roles[rank] for rank in pair]
+    assert reset(*ends)
     while job.process.poll() is None:
         try:
             job.process.wait(3 * PATIENCE)
         except subprocess.TimeoutExpired:
-            reset(one, other)
+            reset(*ends)
     status, _, err = finish(job.process)
     assert (status, len(err.strip().splitlines())) == (1, 1), err
-    lost = f"a message or a connection was lost between ranks {pair[0]} and {pair[1]}: all ranks end"
-    # Signs of life take the same connection, if it is one of rank 0.
-    assert lost in err or ("0" in pair and "rank 1 of 3 has given no sign of life" in err), err
+    one, other = pair
+    allowed = [
+        rf"a message or a connection was lost between ranks {one} and {other}: all ranks end",
+        rf"rank {one} of 3: WireError: from( or to)? rank {other}\b",
+        rf"rank {other} of 3: WireError: from( or to)? rank {one}\b",
+    ]
+    if one == "0":  # signs of life take the same connection
+        allowed.append(rf"rank {other} of 3 has given no sign of life")
+    assert re.search("|".join(allowed), err), err
     assert processes_with(job.mark) == []

@@ -15,11 +15,11 @@ import numpy as np
 from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import Transport, announced_room, check_counts
-from lessbits.engines.distributed.watch import DONE, Pulse, Watch
+from lessbits.engines.distributed.watch import DONE, NOBODY, Pulse, Watch
 from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.options import RunKeywords, RunOptions
 from lessbits.engines.recording.trace import Trace
-from lessbits.errors import InputError, mistake_line
+from lessbits.errors import InputError, WireError, mistake_line
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -75,18 +75,16 @@ class MpiTransport(Transport):
         """
         self.given += sum(len(part) for part in outgoing)
         received = [np.empty(size, np.uint8).data for size in sizes]
-        due = [pair for pair in zip(self.neighbors, received, strict=True) if len(pair[1])]
-        requests = [self.links.Irecv([part, MPI.BYTE], neighbor) for neighbor, part in due]
-        requests += [
-            self.links.Isend([part, MPI.BYTE], neighbor)
-            for neighbor, part in zip(self.neighbors, outgoing, strict=True)
-            if part
+        requests = [
+            (neighbor, start([part, MPI.BYTE], neighbor))
+            for start, parts in ((self.links.Irecv, received), (self.links.Isend, outgoing))
+            for neighbor, part in zip(self.neighbors, parts, strict=True)
+            if len(part)
         ]
         with self.pulse.waiting():
-            self.pulse.awaited = {neighbor for neighbor, _ in due}
-            while (done := MPI.Request.Waitsome(requests)) is not None:
-                arrived = {due[number][0] for number in done if number < len(due)}
-                self.pulse.awaited = self.pulse.awaited - arrived  # a new set, as the watch may be reading the old one
+            for self.pulse.awaited, request in requests:
+                _complete(request, self.pulse.awaited)
+            self.pulse.awaited = NOBODY
         self.pulse.end_round()
         return received
 
@@ -166,6 +164,14 @@ class MpiTransport(Transport):
             barrier = self.world.Ibarrier()
             while not barrier.Test():
                 time.sleep(POLL_INTERVAL)
+
+
+def _complete(request: Any, other: int) -> None:
+    """Wait until a message is sent or received. Say with whom if that fails, as when the one before it was lost."""
+    try:
+        request.Wait()
+    except MPI.Exception as error:
+        raise WireError(f"from or to rank {other}: {str(error).partition(', error stack')[0]}") from None
 
 
 @takes_options(RunOptions)

@@ -29,6 +29,7 @@ STARTER_MARGIN = 10.0  # seconds by which ranks let the process that started the
 DRAIN_SECONDS = 10.0
 TAG = 2
 SIGN = 4  # numbers of a sign of life
+NOBODY = -1
 COMPUTING, WAITING, DONE, BYE = range(4)
 
 
@@ -37,7 +38,7 @@ class Pulse:
 
     def __init__(self) -> None:
         self.doing, self.received, self.longest = COMPUTING, 0, 0.0
-        self.awaited: set[int] = set()  # ranks whose messages are due
+        self.awaited = NOBODY  # the rank that is waited for, if that is known
         self.round_began: float | None = None
 
     @contextmanager
@@ -56,12 +57,8 @@ class Pulse:
         self.round_began = now
 
     def sign(self) -> list[int]:
-        """Return a sign of life as numbers.
-
-        They are what is done, how many messages were received, the longest round in ms, and a rank that is waited for, or
-        -1 if that is not known.
-        """
-        return [self.doing, self.received, int(self.longest * 1000), min(self.awaited, default=-1)]
+        """Return a sign of life: what is done, how many messages came, the longest round in ms, and who is awaited."""
+        return [self.doing, self.received, int(self.longest * 1000), self.awaited]
 
 
 class Watch:
@@ -164,9 +161,9 @@ class Watch:
             logger.warning(f"{self._names(busy)} been computing for {self.unchanged:.0f} s, and others wait")
 
     def _between(self, ranks: np.ndarray) -> str:
-        """Return between which pairs of ranks a message is missing, of which each has one of these, if that is known."""
+        """Return for whom these ranks wait, in words, if that is known."""
         awaited = ((int(rank), int(self.signs[rank, 3])) for rank in ranks)
-        pairs = sorted({(min(pair), max(pair)) for pair in awaited if pair[1] >= 0})
+        pairs = sorted({(min(pair), max(pair)) for pair in awaited if pair[1] != NOBODY})
         return " between ranks " + ", and ".join(f"{one} and {other}" for one, other in pairs) if pairs else ""
 
     def _names(self, ranks: np.ndarray) -> str:
