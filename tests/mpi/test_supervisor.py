@@ -1,6 +1,8 @@
 """Processes of a job, seen from outside: stand-ins for mpiexec and ranks, which start at once."""
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -148,6 +150,25 @@ def test_too_little_shared_memory_is_said_before_the_start(tmp_path, monkeypatch
     launch.check_shared_memory(2)
     with pytest.raises(InputError, match=r"MB free, but 9\d+ ranks need about .* MB of shared memory: .*--shm-size"):
         launch.check_shared_memory(999_999_999)
+
+
+SMALL_SHARED_MEMORY = "mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root may mount a file system")
+def test_a_container_with_little_shared_memory_is_said_before_the_start():
+    """In a mount namespace of its own, whose /dev/shm has 1 MB."""
+    if subprocess.run(["unshare", "-m", "sh", "-c", SMALL_SHARED_MEMORY + "true"], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    command = shlex.join([sys.executable, "-m", "lessbits", "run", "--engine", "mpi", "--ranks", "2"])
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", SMALL_SHARED_MEMORY + command], capture_output=True, text=True, timeout=HANGING
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "lessbits: /dev/shm has 1 MB free, but 2 ranks need about 2 MB of shared memory: give the container more "
+        "(docker run --shm-size=1g), or remove what killed jobs left there\n"
+    )
 
 
 @pytest.mark.parametrize("flags", [("--patience", 0, "--engine", "mpi"), ("--patience", 5)])
