@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 
-def in_this_precision(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
+def in_this_precision(function: Callable[..., Answer]) -> Callable[..., Answer]:
     """Return the function for use in a thread, with the precision of the one that calls this.
 
     A thread does not take over what `with jax.enable_x64(...)` sets where it is started.
@@ -20,7 +19,7 @@ def in_this_precision(function: Callable[Given, Answer]) -> Callable[Given, Answ
     double = jnp.result_type(float) == np.float64
 
     @wraps(function)
-    def call(*arguments: Given.args, **named: Given.kwargs) -> Answer:
+    def call(*arguments: Any, **named: Any) -> Answer:
         with jax.enable_x64(double):
             return function(*arguments, **named)
 
