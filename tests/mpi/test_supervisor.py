@@ -16,6 +16,7 @@ from lessbits.errors import InputError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 HANGING = 300  # seconds
+PROMPT = 60  # for what the kernel does at once, on a machine however busy
 STARTS_RANKS = """
 import os, subprocess, sys, time
 ranks = [subprocess.Popen(["sleep", "600"], env={**os.environ, "PMI_RANK": str(rank)}) for rank in range(3)]
@@ -125,6 +126,38 @@ def test_a_process_that_is_stopped_for_a_moment_is_waited_for(job, monkeypatch):
     mpiexec.wait()
     assert watched.stop() == ""  # the ranks, which mpiexec left behind, were ended
     assert processes.members(mark) == {}
+
+
+STARTS_ONE = """
+import subprocess, sys, time
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
+child.stdout.readline()  # it is ready
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+RANK = (
+    "import time; from lessbits.engines.distributed.processes import die_with_parent\n"
+    "die_with_parent(); print(flush=True); time.sleep(600)"
+)
+CHILDREN = {
+    "a rank": [sys.executable, "-c", RANK],
+    "mpiexec": [*processes.die_with_parent_prefix(), "/bin/sh", "-c", "echo && exec sleep 600"],
+}
+
+
+@pytest.mark.parametrize("who", CHILDREN)
+def test_the_kernel_ends_a_process_whose_parent_was_killed(who):
+    """It does so whatever the process does. The ranks' own watch, which looks once per second, is not there."""
+    with subprocess.Popen([sys.executable, "-c", STARTS_ONE, *CHILDREN[who]], stdout=subprocess.PIPE) as parent:
+        number = int(parent.stdout.readline())
+        child = processes.Process(number, processes._facts(number)[2])
+        assert child.alive
+        parent.kill()
+    end = time.monotonic() + PROMPT
+    while child.alive and time.monotonic() < end:
+        time.sleep(0.01)
+    assert processes.kill([child] if child.alive else []) == []
+    assert time.monotonic() < end
 
 
 @pytest.mark.parametrize("lost", ["stdout", "stderr"])
