@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import run_command
+from mpi.jobs import processes_with
 
 from lessbits import Trace
 
@@ -115,17 +117,23 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(arguments, command, 
     assert command(*arguments, "--out", tmp_path / "new").status == 2
 
 
-def test_standard_output_that_is_full_is_said_once(tmp_path):
-    command = [sys.executable, "-m", "lessbits", *RUN]
-    with open("/dev/full", "w") as full_device:
-        done = subprocess.run(
-            [*command, "--save", tmp_path / "a.trace"], stdout=full_device, stderr=subprocess.PIPE, text=True
-        )
-    assert (done.returncode, done.stderr) == (
-        2,
-        "lessbits: standard output could not be written (No space left on device)\n",
-    )
+LOST = [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
+
+
+@pytest.mark.parametrize(("where", "why"), LOST)
+@pytest.mark.parametrize("engine", [(), pytest.param(("--engine", "mpi", "--ranks", "2"), marks=pytest.mark.slow)])
+def test_standard_output_that_is_full_or_closed_is_said_once(engine, where, why, tmp_path):
+    command = shlex.join([sys.executable, "-m", "lessbits", *RUN, *engine, "--save", str(tmp_path / "a.trace")])
+    done = subprocess.run(["sh", "-c", command + where], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, f"lessbits: standard output could not be written ({why})\n")
     assert Trace.load(tmp_path / "a.trace")["iteration"][-1] == 5
+    assert processes_with(str(tmp_path)) == []
+
+
+def test_messages_are_not_mixed_with_results_if_standard_error_is_closed():
+    command = shlex.join([sys.executable, "-m", "lessbits", "run", "--no-such-flag"])
+    done = subprocess.run(["sh", "-c", command + " 2>&-"], stdout=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ TRACES = [
     ("ending/provenance/links", {}),
     ("ending/provenance/chosen_with", [1]),
     ("ending/provenance/chosen_with", {"trials": "many"}),
+    ("ending/provenance/names", [1]),
     ("ending/provenance/edges", "0-1"),
     ("ending/provenance/edges", [[0], [1]]),
     ("ending/provenance/edges", [[0], [1, 2], [0.5]]),

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lessbits.engines.distributed import watch
-from lessbits.engines.distributed.watch import DONE, Pulse, Watch
+from lessbits.engines.distributed.watch import DONE, NOBODY, Pulse, Watch
 from lessbits.errors import InputError
 
 HANGING = 60  # seconds
@@ -102,15 +102,18 @@ def test_the_silent_rank_is_named_and_not_those_that_wait_for_it(silent):
     assert ranks.wait().startswith(f"lessbits: rank {silent} of 3 has given no sign of life for 1 s: all ranks end")
 
 
-def test_a_lost_message_is_reported_by_rank_0():
+@pytest.mark.parametrize(("awaited", "between"), [(NOBODY, ""), (2, " between ranks 1 and 2")])
+def test_a_lost_message_is_reported_by_rank_0(awaited, between):
     ranks = Ranks(3)
     for rank in (0, 2):  # rank 1 has waited for longest
         with ranks.sides[rank].pulse.waiting():
             pass
     for side in ranks.sides:
         side.pulse.waiting().__enter__()
+    ranks.sides[1].pulse.awaited, ranks.sides[2].pulse.awaited = awaited, 1  # rank 2 waits for one that is behind
     line = ranks.wait()
     assert "all ranks live and wait, but nothing has arrived for 1 s, and rank 1 of 3 has waited longest" in line
+    assert f": a message or a connection was lost{between}: all ranks end" in line
 
 
 def test_a_rank_that_computes_is_waited_for_and_named_once(caplog):

@@ -14,14 +14,14 @@ HANGING = 1200  # seconds after which a job hangs, however slow the machine is
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "MPI"))}
 
 
-def start(*command, quickly=False, **options):
+def start(*command, quickly=False, environment=None, **options):
     """Start a command in a session of its own, so that all that it starts can be found and ended.
 
     It compiles quickly where its bits are not compared with those of another process.
     """
     return subprocess.Popen(
         [str(part) for part in command],
-        env={**ENVIRONMENT, **(quick_flags() if quickly else {})},
+        env={**ENVIRONMENT, **(quick_flags() if quickly else {}), **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -87,9 +87,9 @@ def wait_until(true, process=None):
 class Job:
     """A job that iterates, and its processes by name: `launcher`, mpiexec, proxy, and ranks by number."""
 
-    def __init__(self, folder, *arguments, ready, quickly=True):
+    def __init__(self, folder, *arguments, ready, quickly=True, environment=None):
         self.mark = str(folder)
-        self.process = start(BIN / "lessbits", *arguments, quickly=quickly)
+        self.process = start(BIN / "lessbits", *arguments, quickly=quickly, environment=environment)
         wait_until(ready, self.process)
         found = [number for number, _ in processes_with(self.mark)]
         self.roles = {str(rank_of(number)): number for number in found if rank_of(number) is not None}

@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("mpi4py", reason="the extra lessbits[mpi] is not installed")
 
-from mpi.jobs import Job, finish
+from mpi.connections import TCP, reset
+from mpi.jobs import Job, finish, processes_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 RUN = ("run", "--nodes", 6, "--dim", 8, "--record-every", 10, "--iterations", 10_000_000, "--checkpoint-every", 20)
@@ -20,11 +21,12 @@ STOP, KILL = signal.SIGSTOP, signal.SIGKILL
 
 
 @pytest.fixture
-def job(tmp_path):
+def job(request, tmp_path):
     """Return a job of three ranks that `lessbits` has started, and end what a failed test leaves."""
     folder = tmp_path / "checkpoints"
     flags = ("--engine", "mpi", "--ranks", RANKS, "--patience", PATIENCE, "--checkpoint", folder)
-    started = Job(folder, *RUN, *flags, ready=lambda: list(folder.glob("checkpoint-*.safetensors")))
+    ready = lambda: list(folder.glob("checkpoint-*.safetensors"))  # noqa: E731
+    started = Job(folder, *RUN, *flags, ready=ready, environment=getattr(request, "param", None))
     yield started
     started.end()
 
@@ -66,3 +68,30 @@ def test_ranks_end_with_the_process_that_started_them(how, job):
         os.kill(job.roles["launcher"], signal.SIGCONT)
     assert finish(job.process)[0] == (-KILL if how == KILL else 1)
     job.leaves_nothing()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="sockets of other processes cannot be reached")
+@pytest.mark.parametrize("job", [TCP], indirect=True, ids=["tcp"])
+def test_a_connection_that_is_reset_ends_the_job_and_both_its_ends_are_named(job):
+    """The MPI library connects anew, and loses what was under way. If that is nothing, the job goes on.
+
+    The message after a lost one may come in its place, and is refused by its length or its checksum.
+    """
+    one, other = "12"  # rank 0 also gathers records and signs of life, and any of these may be lost
+    ends = job.roles[one], job.roles[other]
+    assert reset(*ends)
+    while job.process.poll() is None:
+        try:
+            job.process.wait(3 * PATIENCE)
+        except subprocess.TimeoutExpired:
+            reset(*ends)
+    status, _, err = finish(job.process)
+    assert (status, len(err.strip().splitlines())) == (1, 1), err
+    allowed = [
+        rf"a message or a connection was lost between ranks {one} and {other}: all ranks end",
+        rf"rank {one} of 3: WireError: from( or to)? rank {other}\b",
+        rf"rank {other} of 3: WireError: from( or to)? rank {one}\b",
+    ]
+    assert re.search("|".join(allowed), err), err
+    assert processes_with(job.mark) == []

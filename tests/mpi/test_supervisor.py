@@ -1,6 +1,8 @@
 """Processes of a job, seen from outside: stand-ins for mpiexec and ranks, which start at once."""
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from lessbits.errors import InputError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 HANGING = 300  # seconds
+PROMPT = 60  # for what the kernel does at once, on a machine however busy
 STARTS_RANKS = """
 import os, subprocess, sys, time
 ranks = [subprocess.Popen(["sleep", "600"], env={**os.environ, "PMI_RANK": str(rank)}) for rank in range(3)]
@@ -127,11 +130,80 @@ def test_a_process_that_is_stopped_for_a_moment_is_waited_for(job, monkeypatch):
     assert processes.members(mark) == {}
 
 
+STARTS_ONE = """
+import subprocess, sys, time
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
+child.stdout.readline()  # it is ready
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+RANK = (
+    "import time; from lessbits.engines.distributed.processes import die_with_parent\n"
+    "die_with_parent(); print(flush=True); time.sleep(600)"
+)
+CHILDREN = {
+    "a rank": [sys.executable, "-c", RANK],
+    "mpiexec": [*processes.die_with_parent_prefix(), "/bin/sh", "-c", "echo && exec sleep 600"],
+}
+
+
+@pytest.mark.parametrize("who", CHILDREN)
+def test_the_kernel_ends_a_process_whose_parent_was_killed(who):
+    """It does so whatever the process does. The ranks' own watch, which looks once per second, is not there."""
+    with subprocess.Popen([sys.executable, "-c", STARTS_ONE, *CHILDREN[who]], stdout=subprocess.PIPE) as parent:
+        number = int(parent.stdout.readline())
+        child = processes.Process(number, processes._facts(number)[2])
+        assert child.alive
+        parent.kill()
+    end = time.monotonic() + PROMPT
+    while child.alive and time.monotonic() < end:
+        time.sleep(0.01)
+    assert processes.kill([child] if child.alive else []) == []
+    assert time.monotonic() < end
+
+
+@pytest.mark.parametrize("lost", ["stdout", "stderr"])
+def test_output_that_cannot_be_written_ends_no_rank(lost, tmp_path, monkeypatch):
+    """The ranks write far more than fits a pipe: somebody must read it, or they would wait for ever."""
+    stand_in = tmp_path / "mpiexec"
+    to = {"stdout": 1, "stderr": 2}[lost]
+    stand_in.write_text(f"#!/bin/sh\nseq 20000 >&{to} && echo done > {tmp_path / 'file'}\n")
+    stand_in.chmod(0o700)
+    monkeypatch.setattr(launch, "find_mpiexec", lambda: str(stand_in))
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, lost, full)
+        if lost == "stdout":
+            with pytest.raises(InputError, match=r"standard output could not be written \(No space left on device\)"):
+                launch.launch(1, [])
+        else:
+            assert launch.launch(1, []) == 0  # there is nobody to tell
+    assert (tmp_path / "file").read_text() == "done\n"
+
+
 def test_too_little_shared_memory_is_said_before_the_start(tmp_path, monkeypatch):
     monkeypatch.setattr(launch, "SHARED_MEMORY", tmp_path)
     launch.check_shared_memory(2)
     with pytest.raises(InputError, match=r"MB free, but 9\d+ ranks need about .* MB of shared memory: .*--shm-size"):
         launch.check_shared_memory(999_999_999)
+
+
+SMALL_SHARED_MEMORY = "mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root may mount a file system")
+def test_a_container_with_little_shared_memory_is_said_before_the_start():
+    """In a mount namespace of its own, whose /dev/shm has 1 MB."""
+    if subprocess.run(["unshare", "-m", "sh", "-c", SMALL_SHARED_MEMORY + "true"], capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    command = shlex.join([sys.executable, "-m", "lessbits", "run", "--engine", "mpi", "--ranks", "2"])
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", SMALL_SHARED_MEMORY + command], capture_output=True, text=True, timeout=HANGING
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "lessbits: /dev/shm has 1 MB free, but 2 ranks need about 2 MB of shared memory: give the container more "
+        "(docker run --shm-size=1g), or remove what killed jobs left there\n"
+    )
 
 
 @pytest.mark.parametrize("flags", [("--patience", 0, "--engine", "mpi"), ("--patience", 5)])

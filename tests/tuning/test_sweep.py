@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
+import jax
 import numpy as np
 import pytest
 from tiers import slow_but
@@ -180,3 +181,20 @@ def test_a_step_size_that_cannot_be_run_is_refused_before_any_run():
         sweep(problem, make_network("star", NODES + 1), method, [{"theta": 1.0}], Budget(10))
     with pytest.raises(InputError, match="unknown goal 'eror'"):
         sweep(problem, STAR, method, [{"theta": 1.0}], Budget(10, until=1e-3, goal="eror"))
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_threads_have_the_precision_of_the_caller(double):
+    """Each context is the opposite of what a thread would have by itself."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", not double)
+    try:
+        with jax.enable_x64(double):
+            problem = Consensus.random(NODES, DIM)
+            method = primal_dual(problem, STAR, "exact", theta=0.2, eta=0.5)
+            (outcome,) = sweep(problem, STAR, method, [{"theta": 0.3}], Budget(20))
+            trace = simulate(problem, STAR, replace(method, theta=0.3), iterations=20)
+    finally:
+        jax.config.update("jax_enable_x64", before)
+    assert outcome.error == trace["error"][-1]
+    assert (float(np.float32(outcome.error)) == outcome.error) != double

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from lessbits._internal.logging import show_messages
+from lessbits._internal.streams import open_closed_streams
 from lessbits.cli import advise, compare, data, demo, report, reproduce, run, theory, tune
 from lessbits.cli.exit_status import INTERRUPTED, explain, leave, report_error
 from lessbits.cli.help import EPILOG, examples, tidy_help
@@ -51,6 +52,7 @@ app.add_typer(data.app, name="data")
 
 def main() -> None:
     """Run the command line in a process of its own."""
+    open_closed_streams()
     sys.unraisablehook = repeat_lost_interrupt
     try:
         run_command()

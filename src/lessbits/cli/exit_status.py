@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import typer
 
-from lessbits.cli.output import discard_standard_output, print_message
+from lessbits._internal.streams import discard
+from lessbits.cli.output import print_message
 from lessbits.engines.distributed.launch import end_all_ranks, rank_number
 from lessbits.errors import InputError, mistake_line
 
@@ -50,7 +51,7 @@ def report_error(error: BaseException, ending: Exit) -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        discard_standard_output()
+        discard(sys.stdout)
     if ending.line is not None:
         print_message(ending.line)
 

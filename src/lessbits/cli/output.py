@@ -1,7 +1,6 @@
 """What commands print: results as text or JSON, progress lines, and error lines."""
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from lessbits._internal.files import write_whole
 from lessbits._internal.plain_values import plain
+from lessbits._internal.streams import discard
 from lessbits.errors import InputError, printable
 
 
@@ -25,14 +25,6 @@ def print_line(text: object) -> None:
 def progress_printer(quiet: bool) -> Callable[[str], None] | None:
     """Return a callback that prints progress lines on standard error; None for a quiet command."""
     return None if quiet else print_message
-
-
-def discard_standard_output() -> None:
-    """Have what is still to be printed go nowhere: the reader has left, or the disk is full.
-
-    Python flushes standard output once more at exit, and would complain.
-    """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def json_path(json_file: str | None) -> Path | None:
@@ -80,7 +72,7 @@ def write_result(
             print(content) if json_file == "-" else print_text()
             sys.stdout.flush()
         except OSError:
-            discard_standard_output()
+            discard(sys.stdout)
             raise
 
     written.write(Path("standard output"), show)

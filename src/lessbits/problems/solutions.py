@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
+from lessbits._internal.precision import in_this_precision
 from lessbits.datasets.arrays import as_rows
 from lessbits.errors import InputError
 
@@ -43,6 +44,7 @@ def solve_ahead(problem: Problem) -> None:
     if problem.samples * problem.dim > SMALL or not problem.has_solution or known_solution(problem) is not None:
         return
 
+    @in_this_precision
     def solve() -> None:
         with suppress(Exception):  # whoever asks for the solution solves again, and gets the error
             _ = problem.solution

@@ -12,9 +12,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
+from lessbits._internal.precision import in_this_precision
 from lessbits.engines.simulate.run import simulate
 from lessbits.methods.base import Method
 from lessbits.methods.request import MethodRequest
@@ -41,12 +40,9 @@ def compile_ahead(asked: Sequence[Asked]) -> None:
                 programs[key] = threading.Event()
                 new.append((request, method, programs[key]))
 
-    waiting, double = iter(new), jnp.result_type(float) == np.float64
+    waiting = iter(new)
 
-    def compile_all() -> None:
-        with jax.enable_x64(double):  # a thread does not take over the precision of the one that started it
-            compile_waiting()
-
+    @in_this_precision
     def compile_waiting() -> None:
         while (task := next(waiting, None)) is not None and threading.main_thread().is_alive():  # else the process ends
             request, method, compiled = task
@@ -57,7 +53,7 @@ def compile_ahead(asked: Sequence[Asked]) -> None:
             compiled.set()
 
     for _ in range(min(len(new), THREADS)):
-        threading.Thread(target=compile_all, name="compile ahead").start()
+        threading.Thread(target=compile_waiting, name="compile ahead").start()
 
 
 def wait_for_program(request: MethodRequest, method: Method) -> None:

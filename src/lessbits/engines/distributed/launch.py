@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 from typing import IO, Any, Self, TextIO
 
 from lessbits._internal.logging import leave_slow_steps_to_others
+from lessbits._internal.streams import discard
 from lessbits.engines.distributed.processes import (
     JOB,
     LOOPBACK_DEVICE,
@@ -160,7 +161,10 @@ def launch(ranks: int | None, arguments: list[str], patience: float | None = Non
         print(left or why, file=sys.stderr)
     if forwarding.asked and (status or forwarding.forced):
         return 130
-    return 1 if left or why else int(reported.get("abort", status))
+    status = 1 if left or why else int(reported.get("abort", status))
+    if not status and "unwritten" in reported:
+        raise InputError(f"standard output could not be written ({reported['unwritten']})")
+    return status
 
 
 class _Forwarding:
@@ -210,7 +214,10 @@ class _Forwarding:
 
 
 def _forward_output(stream: IO[bytes], out: TextIO, reported: dict[str, str]) -> None:
-    """Print the output of the ranks without the launcher's own lines. Store what those say about a dead process."""
+    """Print the output of the ranks without the launcher's own lines. Store what those say about a dead process.
+
+    If it cannot be printed, the ranks continue, as they may have files to write. Why is stored for standard output.
+    """
     inside = False
     with stream:
         for line in stream:
@@ -223,5 +230,11 @@ def _forward_output(stream: IO[bytes], out: TextIO, reported: dict[str, str]) ->
                     if match := re.search(pattern, text):
                         reported.setdefault(name, match[1])
             elif not re.match(r"={20,}$|\[(mpiexec|proxy)[@:]", text):
-                with contextlib.suppress(BrokenPipeError):  # the reader, such as `| head`, is gone; the ranks continue
+                try:
                     print(text, file=out, flush=True)
+                except BrokenPipeError:  # the reader, such as `| head`, is gone
+                    pass
+                except OSError as error:
+                    discard(out)
+                    if out is sys.stdout:
+                        reported["unwritten"] = error.strerror or str(error)

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any, Unpack
 
 import numpy as np
@@ -16,11 +15,11 @@ import numpy as np
 from lessbits._internal.keyword_options import read_options, takes_options
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import Transport, announced_room, check_counts
-from lessbits.engines.distributed.watch import DONE, Pulse, Watch
+from lessbits.engines.distributed.watch import DONE, NOBODY, Pulse, Watch
 from lessbits.engines.interrupts import Interrupted, Interrupts
 from lessbits.engines.options import RunKeywords, RunOptions
 from lessbits.engines.recording.trace import Trace
-from lessbits.errors import InputError, mistake_line
+from lessbits.errors import InputError, WireError, mistake_line
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -36,7 +35,7 @@ POLL_INTERVAL = 0.01  # seconds between two tests of a barrier
 
 
 class MpiTransport(Transport):
-    """Transport between the ranks of an MPI communicator, with neighbourhood collectives on byte buffers.
+    """Transport between the ranks of an MPI communicator, of byte buffers.
 
     `given` counts the bytes of all messages passed to MPI. `pulse` says whether this rank waits for others.
     """
@@ -48,7 +47,8 @@ class MpiTransport(Transport):
             )
         self.world = MPI.COMM_WORLD if communicator is None else communicator
         self.rank, self.size = self.world.Get_rank(), self.world.Get_size()
-        self.graph: Any = None
+        self.links: Any = None  # a communicator of its own for messages
+        self.neighbors: list[int] = []
         self.given = 0
         self.pulse = pulse or Pulse()
 
@@ -58,27 +58,35 @@ class MpiTransport(Transport):
         return MPI.Query_thread() == MPI.THREAD_MULTIPLE
 
     def connect(self, neighbors: Sequence[int]) -> None:
-        """Create a graph communicator."""
+        """Create a communicator, so that messages meet no others."""
         self.close()
-        self.graph = self.world.Create_dist_graph_adjacent(list(neighbors), list(neighbors), reorder=False)
+        self.links, self.neighbors = self.world.Dup(), list(neighbors)
 
     def close(self) -> None:
-        """Free the graph communicator."""
-        if self.graph is not None:
-            self.graph.Free()
-            self.graph = None
+        """Free the communicator of messages."""
+        if self.links is not None:
+            self.links.Free()
+            self.links = None
 
     def exchange(self, outgoing: Sequence[bytes], sizes: Sequence[int]) -> list[memoryview]:
-        """Exchange bytes with all neighbours in one neighbourhood collective."""
-        sent = b"".join(outgoing)
-        self.given += len(sent)
-        counts = [len(part) for part in outgoing]
-        ends = np.cumsum([0, *sizes])
-        room = np.empty(ends[-1], np.uint8)
+        """Exchange bytes with all neighbours at the same time.
+
+        A collective would do the same, but could not tell whose message is missing if one is lost.
+        """
+        self.given += sum(len(part) for part in outgoing)
+        received = [np.empty(size, np.uint8).data for size in sizes]
+        requests = [
+            (neighbor, start([part, MPI.BYTE], neighbor))
+            for start, parts in ((self.links.Irecv, received), (self.links.Isend, outgoing))
+            for neighbor, part in zip(self.neighbors, parts, strict=True)
+            if len(part)
+        ]
         with self.pulse.waiting():
-            self.graph.Neighbor_alltoallv([sent, counts, None, MPI.BYTE], [room, list(sizes), None, MPI.BYTE])
+            for self.pulse.awaited, request in requests:
+                _complete(request, self.pulse.awaited)
+            self.pulse.awaited = NOBODY
         self.pulse.end_round()
-        return [memoryview(room[start:end].data) for start, end in pairwise(ends)]
+        return received
 
     def gather(self, rows: np.ndarray) -> np.ndarray | None:
         """Gather the rows at rank 0, as bytes."""
@@ -156,6 +164,14 @@ class MpiTransport(Transport):
             barrier = self.world.Ibarrier()
             while not barrier.Test():
                 time.sleep(POLL_INTERVAL)
+
+
+def _complete(request: Any, other: int) -> None:
+    """Wait until a message is sent or received. Say with whom if that fails, as when the one before it was lost."""
+    try:
+        request.Wait()
+    except MPI.Exception as error:
+        raise WireError(f"from or to rank {other}: {str(error).partition(', error stack')[0]}") from None
 
 
 @takes_options(RunOptions)

@@ -28,6 +28,8 @@ ROUNDS = 20  # a job with slow rounds is waited for as long as so many of them
 STARTER_MARGIN = 10.0  # seconds by which ranks let the process that started them report first
 DRAIN_SECONDS = 10.0
 TAG = 2
+SIGN = 4  # numbers of a sign of life
+NOBODY = -1
 COMPUTING, WAITING, DONE, BYE = range(4)
 
 
@@ -36,6 +38,7 @@ class Pulse:
 
     def __init__(self) -> None:
         self.doing, self.received, self.longest = COMPUTING, 0, 0.0
+        self.awaited = NOBODY  # the rank that is waited for, if that is known
         self.round_began: float | None = None
 
     @contextmanager
@@ -54,8 +57,8 @@ class Pulse:
         self.round_began = now
 
     def sign(self) -> list[int]:
-        """Return a sign of life as numbers: what is done, how many messages were received, the longest round in ms."""
-        return [self.doing, self.received, int(self.longest * 1000)]
+        """Return a sign of life: what is done, how many messages came, the longest round in ms, and who is awaited."""
+        return [self.doing, self.received, int(self.longest * 1000), self.awaited]
 
 
 class Watch:
@@ -73,7 +76,7 @@ class Watch:
         self.interval = min(BEAT, (patience or SILENT) / 4)
         self.parent, self.starters = os.getppid(), starters()
         self.starters_stopped, self.unchanged, self.told = 0.0, 0.0, False
-        self.signs = np.zeros((self.size, 3), np.int64)
+        self.signs = np.zeros((self.size, SIGN), np.int64)
         self.silence = np.zeros(self.size)  # seconds
         self.requests: dict[int, Any] = {}
         self.over = threading.Event()
@@ -150,12 +153,18 @@ class Watch:
             last = np.flatnonzero(waiting & (self.signs[:, 1] == self.signs[waiting, 1].min()))
             self._end(
                 f"all ranks live and wait, but nothing has arrived for {self.unchanged:.0f} s, and "
-                f"{self._names(last)} waited longest: a message or a connection was lost"
+                f"{self._names(last)} waited longest: a message or a connection was lost{self._between(last)}"
             )
         busy = np.flatnonzero(doing == COMPUTING)
         if len(busy) and (doing == WAITING).any() and self.unchanged > self._wait(SILENT) and not self.told:
             self.told = True
             logger.warning(f"{self._names(busy)} been computing for {self.unchanged:.0f} s, and others wait")
+
+    def _between(self, ranks: np.ndarray) -> str:
+        """Return for whom these ranks wait, in words, if that is known."""
+        awaited = ((int(rank), int(self.signs[rank, 3])) for rank in ranks)
+        pairs = sorted({(min(pair), max(pair)) for pair in awaited if pair[1] != NOBODY})
+        return " between ranks " + ", and ".join(f"{one} and {other}" for one, other in pairs) if pairs else ""
 
     def _names(self, ranks: np.ndarray) -> str:
         numbers = ", ".join(str(rank) for rank in ranks)
@@ -196,4 +205,4 @@ class Watch:
         for other in self._others:
             if other in self.requests:
                 self.requests[other][0].Wait()
-            self.world.Send(np.array([BYE, 0, 0], np.int64), other, TAG)
+            self.world.Send(np.array([BYE, *[0] * (SIGN - 1)], np.int64), other, TAG)

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.precision import in_this_precision
 from lessbits._internal.programs import make_room
 from lessbits._internal.pytrees import on_cpu
 from lessbits.codecs import make_codecs
@@ -126,7 +127,7 @@ def sweep(
     shared = _Sweep(program, problem, network, replace(budget, goal=checked.goal), options, codecs)
     with ThreadPoolExecutor(default_workers(memory)) as pool:
         try:
-            runs = pool.map(lambda batch: _Batch(shared, batch).run(), batches)
+            runs = pool.map(in_this_precision(lambda batch: _Batch(shared, batch).run()), batches)
             return [outcome for outcomes in runs for outcome in outcomes]
         except BaseException:  # an interrupt must not wait for runs that take minutes
             shared.stop.set()
@@ -153,10 +154,8 @@ def _lane_bytes(program: Program, problem: Problem, network: Network) -> int:
     """Return about how many bytes a lane needs: its state twice, and one vector per link and message."""
     shapes = jax.eval_shape(lambda: program.method.init(program.problem, program.local, Start()))
     state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
-    return int(
-        2 * state
-        + len(program.method.compressors) * network.links * problem.dim * jnp.dtype(jnp.result_type(float)).itemsize
-    )
+    messages = len(program.method.compressors) * network.links * problem.dim
+    return int(2 * state + messages * jnp.dtype(jnp.result_type(float)).itemsize)
 
 
 class _Sweep:
