@@ -2,10 +2,11 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from lessbits._internal.plain_values import plain
 from lessbits.errors import InputError, check_kind, check_name, check_path, shown
 from lessbits.faults.description import Event, Faults
 
@@ -54,6 +55,21 @@ def faults_of(values: Mapping[str, Any], where: str) -> Faults:
     if not isinstance(events, list):
         raise InputError(f"events in {where} is {shown(events)}, but it must be a list of tables")
     return Faults(**{**values, "events": tuple(_event(each, where) for each in events)})
+
+
+def plain_faults(faults: Faults) -> dict[str, Any]:
+    """Return what differs from a network without faults, as values that `faults_of` reads and JSON can hold.
+
+    >>> plain_faults(Faults(drop=0.1, delay=(1, 5), events=[Event(100, "leave", node=2)]))
+    {'drop': 0.1, 'delay': [1, 5], 'events': [{'at': 100, 'what': 'leave', 'node': 2}]}
+    """
+    values = {**asdict(faults), "events": [_told(event) for event in faults.events]}
+    default = asdict(Faults())
+    return {name: plain(value) for name, value in values.items() if value != default[name] and value != []}
+
+
+def _told(event: Event) -> dict[str, Any]:
+    return {name: value for name, value in asdict(event).items() if value is not None}
 
 
 def _event(given: Any, where: str) -> Event:

@@ -72,7 +72,9 @@ class Trace:
     gradient_evaluations, gradient_rounds (iterations that took any gradient), epochs, seconds, simulated_seconds with a
     link model, and any further measures. A run whose messages were encoded also has compute_seconds, coding_seconds and
     communication_seconds (means over the ranks; they are parts of seconds, and none of them includes scoring) and
-    bytes_between_ranks.
+    bytes_between_ranks. A run with faults has present (nodes that are there), taking_part (those that compute, per
+    iteration), speaking (share of all links that spoke) and staleness (iterations between sending and arrival of a
+    message), each since the record before; its error is that of the nodes that are there.
 
     Attributes:
         columns: The columns by name, all of the same length; the first record is the start.
@@ -82,7 +84,9 @@ class Trace:
         message: A sentence that says how the run ended.
         compile_seconds: Seconds spent on compiling.
         settings: The settings of the run, by the names of `Settings`.
-        provenance: Version, command, machine, network and, where it is known, the proven rate.
+        provenance: Version, command, machine, network and, where it is known, the proven rate. A run with faults has
+            `faults` (what they were), `events` and `parts` ([iteration, text]: what happened, and into which connected
+            parts the network fell), `gone` and `paused` ([node, first iteration, end]).
 
     Example:
         >>> import lessbits
@@ -114,6 +118,11 @@ class Trace:
     def metric(self) -> str | None:
         """The column to judge the run by: error or, without x*, the gradient, the loss or the disagreement."""
         return next((name for name in ("error", "gradient", "loss", "consensus") if name in self.columns), None)
+
+    @property
+    def events(self) -> list[tuple[int, str]]:
+        """What happened to nodes and links, and just before which iteration."""
+        return [(at, text) for at, text in self.provenance.get("events", [])]
 
     def __repr__(self) -> str:
         """Show the last record, and how the run ended."""
@@ -149,8 +158,8 @@ class Trace:
         }
 
     def with_settings(self, settings: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> "Trace":
-        """Return the trace with the settings of the run, and its provenance."""
-        return replace(self, settings=settings, provenance=provenance or self.provenance)
+        """Return the trace with the settings of the run, and with this added to its provenance."""
+        return replace(self, settings=settings, provenance={**self.provenance, **(provenance or {})})
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the columns as a data frame."""
