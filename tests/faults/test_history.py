@@ -1,4 +1,4 @@
-"""What a trace keeps of faults: it comes back from a file, and says who was there and into which parts the network fell."""
+"""What a trace keeps of faults: it comes back from a file, and says who was there and which parts there were."""
 
 import json
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lessbits._internal.arrays import check_format, read_arrays, write_arrays
-from lessbits._internal.figures import COLOURS, TITLES, UNITS, label_axis, style_axis, title_of
+from lessbits._internal.figures import COLOURS, TITLES, UNITS, label_axis, mark_events, style_axis, title_of
 from lessbits._internal.notebook import html_facts
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import human
@@ -124,6 +124,19 @@ class Trace:
         """What happened to nodes and links, and just before which iteration."""
         return [(at, text) for at, text in self.provenance.get("events", [])]
 
+    def events_along(self, column: str) -> list[tuple[float, str]]:
+        """Return the events with the value that a column had when they happened; those of one moment are joined.
+
+        None are returned for a column that goes up and down, in which no value stands for a moment.
+        """
+        places, along = self["iteration"].astype(float), self[column].astype(float)
+        if not (np.diff(along) >= 0).all():
+            return []
+        moments: dict[int, list[str]] = {}
+        for at, text in self.events:
+            moments.setdefault(at, []).append(text)
+        return [(float(np.interp(at, places, along)), ", ".join(texts)) for at, texts in moments.items()]
+
     def __repr__(self) -> str:
         """Show the last record, and how the run ended."""
         last = self.summary()
@@ -174,7 +187,7 @@ class Trace:
         axis: "matplotlib.axes.Axes | None" = None,
         **style: Any,
     ) -> "matplotlib.axes.Axes":
-        """Plot one column against another with matplotlib, and return the axis.
+        """Plot one column against another with matplotlib, and return the axis. Events are thin vertical lines.
 
         Args:
             against: Column on the horizontal axis. Bits are shown with their unit, as 200 kbit.
@@ -199,6 +212,7 @@ class Trace:
             axis.set_prop_cycle(color=COLOURS)
         height = np.where(self[show] > 0, self[show], np.nan)  # a log axis shows only values above zero
         axis.semilogy(self[against], height, **style)
+        mark_events(axis, self.events_along(against))
         label_axis(axis, "x", against)
         label_axis(axis, "y", show)
         return axis
