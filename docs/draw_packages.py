@@ -34,7 +34,11 @@ LAYERS = [
     [Box("tuning", "step sizes, grids, search, fewest bits")],
     [Box("engines", "one RunOptions, one StopRule, one schedule, one scoring, for all engines", "3")],
     [Box("methods", "base class, registry, gradients, messages, one file per method")],
-    [Box("problems", "losses and their solutions"), Box("codecs", "payloads as bytes")],
+    [
+        Box("problems", "losses and their solutions"),
+        Box("codecs", "payloads as bytes"),
+        Box("faults", "links, nodes that fail"),
+    ],
     [
         Box("datasets", "samples, splits"),
         Box("networks", "graphs, weights, spectra"),
@@ -51,7 +55,6 @@ INSIDE = {
         Box("recording/", "traces, checkpoints", "5"),
         Box("peers/", "planned: no MPI", planned=True),
     ],
-    "networks": [Box("changing.py", "planned: in time", planned=True)],
 }
 
 STYLE = """

@@ -1,7 +1,7 @@
 """Draws the pictures of the README and the site into docs/images: `python docs/draw_pictures.py [NAME ...]`.
 
-Names are headline, methods, report, gallery and faults; without any, all are drawn, in about five minutes on two cores. The
-report is photographed with Chromium. Pictures follow the reader's light or dark mode: SVG files by themselves, the
+Names are headline, methods, report, gallery and faults; without any, all are drawn, in about five minutes on two cores.
+The report is photographed with Chromium. Pictures follow the reader's light or dark mode: SVG files by themselves, the
 photographs in two files each. (`docs/draw_agreement.py` and `docs/draw_packages.py` draw the other two.)
 """
 

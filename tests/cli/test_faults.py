@@ -12,6 +12,7 @@ from lessbits.engines.recording.trace import Trace
 PAGE = Path(__file__).parents[2] / "docs" / "edges.md"
 
 
+@pytest.mark.slow
 def test_the_file_on_the_page_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,9 +22,9 @@ def history(faults: Faults, network: Network, iterations: int) -> dict[str, Any]
     """Return what is known of the faults of a run that took some iterations, as values for JSON.
 
     Returns:
-        `faults`, which `faults_of` reads; `events`, a list of [iteration, text]; `parts`, such a list that says into how
-        many connected parts the network fell, empty if there was one; `gone` and `paused`, lists of [node, first
-        iteration, iteration after the last].
+        `faults`, which `faults_of` reads; `events`, a list of [iteration, text]; `parts`, such a list that says which
+        connected parts there were, empty if there was one; `gone` and `paused`, lists of [node, first iteration,
+        iteration after the last].
 
     Example:
         >>> import lessbits

@@ -140,7 +140,11 @@ def _curves(group: RunGroup, across: Sequence[str], upwards: Sequence[str]) -> d
         columns = thin_curves(group.first, MAX_CURVE_POINTS)
         events = {x: group.first.events_along(x) for x in dict.fromkeys(across) if x in columns}
         return {"name": group.name, "columns": columns, "events": events}
-    return {"name": group.name, "events": {}, "bands": {x: {y: band(group, x, y) for y in upwards} for x in dict.fromkeys(across)}}
+    return {
+        "name": group.name,
+        "events": {},
+        "bands": {x: {y: band(group, x, y) for y in upwards} for x in dict.fromkeys(across)},
+    }
 
 
 def _json(value: Any) -> str:

@@ -37,7 +37,9 @@ def draw_presence(trace: Trace) -> str | None:
     bottom = base + ROW * len(rows)
     inside += [_event_lines(trace, end, top, bottom), _scale(end, bottom)]
     size = f"0 0 {LEFT + WIDTH + RIGHT} {bottom + FOOT}"
-    return f'<svg class="presence" viewBox="{size}" role="img" aria-label="the network over time">{"".join(inside)}</svg>'
+    return (
+        f'<svg class="presence" viewBox="{size}" role="img" aria-label="the network over time">{"".join(inside)}</svg>'
+    )
 
 
 def _rows(trace: Trace, end: int) -> list[Row]:
