@@ -37,7 +37,7 @@ LAYERS = [
     [
         Box("problems", "losses and their solutions"),
         Box("codecs", "payloads as bytes"),
-        Box("faults", "networks in time"),
+        Box("faults", "links, nodes that fail"),
     ],
     [
         Box("datasets", "samples, splits"),

@@ -1,7 +1,7 @@
 """Draws the pictures of the README and the site into docs/images: `python docs/draw_pictures.py [NAME ...]`.
 
-Names are headline, methods, report and gallery; without any, all are drawn, in about five minutes on two cores. The
-report is photographed with Chromium. Pictures follow the reader's light or dark mode: SVG files by themselves, the
+Names are headline, methods, report, gallery and faults; without any, all are drawn, in about five minutes on two cores.
+The report is photographed with Chromium. Pictures follow the reader's light or dark mode: SVG files by themselves, the
 photographs in two files each. (`docs/draw_agreement.py` and `docs/draw_packages.py` draw the other two.)
 """
 
@@ -165,6 +165,14 @@ def gallery(folder: Path) -> None:
         write_svg(name.replace("_", "-"), plot_example(traces, column, title))
 
 
+def faults(folder: Path) -> None:
+    """Run the example of networks that fail; and draw its runs."""
+    import runpy
+
+    example = runpy.run_path(str(ROOT / "examples" / "faults.py"))
+    write_svg("faults", example["plot"](example["main"](quick=False)))
+
+
 @in_style
 def plot_example(traces: Mapping[str, Trace], column: str, title: str) -> Any:
     """Plot the runs of an example against bits."""
@@ -182,7 +190,7 @@ def plot_example(traces: Mapping[str, Trace], column: str, title: str) -> Any:
 
 def main(names: Sequence[str]) -> None:
     """Draw the pictures with these names, or all."""
-    known = {"headline": headline, "methods": methods, "report": report, "gallery": gallery}
+    known = {"headline": headline, "methods": methods, "report": report, "gallery": gallery, "faults": faults}
     for name in names or known:
         with tempfile.TemporaryDirectory() as folder:
             known[name](Path(folder))

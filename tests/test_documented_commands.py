@@ -31,6 +31,7 @@ PYTHON = {
     "docs/own-data.md": "tests/cli/test_own_data.py::test_the_pages_python_runs",
     "docs/concepts.md": "tests/test_site.py::test_python_on_the_pages_runs",
     "docs/add-a-problem.md": "tests/test_site.py::test_python_on_the_pages_runs",
+    "docs/edges.md": "tests/test_site.py::test_python_on_the_pages_runs",
     "docs/scikit-learn.md": "tests/test_site.py::test_python_on_the_pages_runs",
     "docs/add-a-quantizer.md": "tests/quantizers/test_documentation.py::test_the_run_of_the_page_converges",
     "docs/add-a-method.md": "tests/methods/test_method_documentation.py::test_the_runs_of_the_page_converge",

@@ -15,7 +15,7 @@ from tiers import slow_but
 
 ROOT = Path(__file__).parents[1]
 RUN_QUICKLY = ("index.md", "concepts.md")
-PAGES = ("index.md", "choose.md", "concepts.md", "add-a-problem.md", "scikit-learn.md")
+PAGES = ("index.md", "choose.md", "concepts.md", "add-a-problem.md", "scikit-learn.md", "edges.md")
 
 
 def page(name: str) -> str:

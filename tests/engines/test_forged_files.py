@@ -62,6 +62,21 @@ TRACES = [
     ("ending/provenance/edges", [[0], [1], ["0.5"]]),
     ("ending/provenance/edges", [[0], [1], [-0.5]]),
     ("ending/provenance/edges", [[0], [[1]], [0.5]]),
+    ("ending/provenance/faults", [1]),
+    ("ending/provenance/faults", {"drop": 2}),
+    ("ending/provenance/faults", {"dr\x1bp": 0.1}),
+    ("ending/provenance/faults", {"graphs": 3}),
+    ("ending/provenance/faults", {"events": [{"at": 3, "what": "\x1b[31m", "node": 2}]}),
+    ("ending/provenance/events", {"3": "leave"}),
+    ("ending/provenance/events", [[3]]),
+    ("ending/provenance/events", [["3", "node 1: leave"]]),
+    ("ending/provenance/events", [[True, "node 1: leave"]]),
+    ("ending/provenance/events", [[10**30, "node 1: leave"]]),
+    ("ending/provenance/events", [[3, "x" * 2000]]),
+    ("ending/provenance/parts", [[-1, "2 parts"]]),
+    ("ending/provenance/gone", [[0, 1]]),
+    ("ending/provenance/gone", [[NODES, 1, 2]]),
+    ("ending/provenance/paused", [[0, 1, 2.5]]),
     ("columns", {"a": 1}),
     ("columns", [["iteration"]]),
     ("columns", ["error"]),
@@ -93,6 +108,7 @@ def test_a_forged_trace_gets_one_line(folder, tmp_path, path, value):
     with pytest.raises(InputError, match=r"forged\.trace is no trace, or a damaged one: ") as error:
         Trace.load(tmp_path / "forged.trace")
     assert len(str(error.value)) < 400
+    assert str(error.value).isprintable()
 
 
 def test_a_trace_that_was_only_written_again_is_read(folder, tmp_path):

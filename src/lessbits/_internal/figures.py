@@ -1,6 +1,10 @@
 """The look of all figures: colours, titles of columns, and units on axes."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from lessbits._internal.wording import shortened
+from lessbits.errors import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +31,7 @@ TITLES = {
     "test_loss": "test loss",
     "test_accuracy": "test accuracy",
 }
+MOST_LABELS = 12  # events that are named in a figure; more are lines only
 UNITS = {"wire_bits_per_link": "bit", "bits_per_link": "bit", "total_bits": "bit", "bytes_between_ranks": "B"}
 
 # Settings of matplotlib, for figures that this package makes from the start.
@@ -88,3 +93,28 @@ def label_axis(axis: "Axes", direction: str, column: str) -> None:
         one.set_minor_formatter(NullFormatter())  # labels between powers of ten would overlap
     elif direction == "x" and one.get_scale() == "linear":
         one.set_major_formatter(StrMethodFormatter("{x:,g}"))
+
+
+def mark_events(axis: "Axes", events: Sequence[tuple[float, str]]) -> None:
+    """Draw events as thin vertical lines with their names, each once however many curves have it."""
+    drawn = {line.get_gid() for line in axis.lines}
+    for place, text in events:
+        name = f"event {place:g}: {text}"
+        if name in drawn:
+            continue
+        drawn.add(name)
+        axis.axvline(place, color=FRAME, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1, gid=name, label="_event")
+        if len(events) <= MOST_LABELS:
+            shown = shortened(printable(text)).replace("$", r"\$")
+            axis.annotate(
+                shown,
+                (place, 1),
+                xycoords=("data", "axes fraction"),
+                xytext=(-3, -3),
+                textcoords="offset points",
+                rotation=90,
+                ha="right",
+                va="top",
+                fontsize=7,
+                color=FRAME,
+            )

@@ -26,6 +26,15 @@ def human(bits: float, spread: float | None = None) -> str:
     return f"{shown} {units[power]}"
 
 
+def shortened(text: str, most: int = 30) -> str:
+    """Return a text that has room in a figure.
+
+    >>> shortened("node 3: leave"), shortened("node Universitätsspital: leave", 12)
+    ('node 3: leave', 'node Univer…')
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def mean_and_spread(mean: float, spread: float | None, shape: str) -> str:
     """Return a mean with its spread; the mean alone if there is no spread.
 

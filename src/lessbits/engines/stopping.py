@@ -16,6 +16,7 @@ from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.provenance import made_in_python, run_settings
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import Trace
+from lessbits.faults.history import history
 from lessbits.methods.base import Method
 from lessbits.problems.base import Problem
 
@@ -118,7 +119,8 @@ def finish(
         message += "" if options.until is None else f", above {options.until:g}"
     columns = recorder.columns(options.link_model)
     about = problem, recorder.network, method
-    origin = run_settings(*about, options), made_in_python(*about)
+    past = {} if options.faults is None else history(options.faults, recorder.network, iteration)
+    origin = run_settings(*about, options), {**made_in_python(*about), **past}
     trace = Trace(columns, ending.x, converged, diverged, message, ending.compile_seconds, *origin)
     if ending.interrupted:
         raise Interrupted(trace)

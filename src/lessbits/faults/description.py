@@ -115,13 +115,14 @@ class Faults:
         check_kind("slow", self.slow, Mapping, 'give nodes and whole numbers, such as {"3": 5}')
         for node, times in self.slow.items():
             check_whole(f"slow of node {node}", times, 1, LARGEST_DELAY)
-        self._check_lists()
+        if not _are_graphs(self.graphs):
+            raise InputError(
+                f"graphs is {shown(self.graphs)}, but it must be lists of edges, and an edge has two nodes: "
+                "[[(0, 1)], [(1, 2)]]"
+            )
+        self._check_events()
 
-    def _check_lists(self) -> None:
-        for number, edges in enumerate(self.graphs):
-            for edge in edges if isinstance(edges, Sequence) and not isinstance(edges, str) else [edges]:
-                if not isinstance(edge, Sequence) or isinstance(edge, str) or len(edge) != 2:
-                    raise InputError(f"graph {number} has the edge {shown(edge)}, but an edge has two nodes")
+    def _check_events(self) -> None:
         for event in self.events:
             check_kind("an event", event, Event, "make one with lessbits.Event")
         for before, after in pairwise(self.events):
@@ -172,6 +173,10 @@ class Faults:
 
     def __repr__(self) -> str:
         """Show what differs from a network without faults."""
+        return f"Faults({self})"
+
+    def __str__(self) -> str:
+        """Say what differs from a network without faults, in a few words."""
         default = {entry.name: entry.default for entry in fields(self)}
         shown_values = [
             f"{name}={getattr(self, name)!r}"
@@ -183,7 +188,15 @@ class Faults:
         ]
         shown_values += [counted(len(self.graphs), "graph")] if self.graphs else []
         shown_values += [counted(len(self.events), "event")] if self.events else []
-        return f"Faults({', '.join(shown_values)})"
+        return ", ".join(shown_values)
+
+
+def _are_graphs(given: Any) -> bool:
+    """Return whether this is a list of graphs, each a list of pairs."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        return False
+    edges = [edge for graph in given for edge in (graph if isinstance(graph, Sequence) else [None])]
+    return all(isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) == 2 for edge in edges)
 
 
 def _delay(given: Any) -> tuple[int, int]:

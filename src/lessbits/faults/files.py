@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lessbits._internal.files import write_whole
+from lessbits._internal.plain_values import plain
 from lessbits.errors import InputError, check_kind, check_name, check_path, shown
 from lessbits.faults.description import Event, Faults
 
@@ -69,16 +70,7 @@ def write_faults(faults: Faults, path: str | Path) -> None:
     import tomli_w
 
     check_kind("faults", faults, Faults, "make them with lessbits.Faults")
-    default = Faults()
-    values = {name: getattr(faults, name) for name in (entry.name for entry in fields(Faults))}
-    values = {name: value for name, value in values.items() if value != getattr(default, name)}
-    if faults.link_delays:
-        values["link_delays"] = [{"link": link, "delay": bounds} for link, bounds in faults.link_delays.items()]
-    if faults.slow:
-        values["slow"] = {str(node): times for node, times in faults.slow.items()}
-    if faults.events:
-        values["events"] = [{k: v for k, v in asdict(event).items() if v is not None} for event in faults.events]
-    write_whole(check_path("the file of faults", path), tomli_w.dumps(values))
+    write_whole(check_path("the file of faults", path), tomli_w.dumps(plain_faults(faults)))
 
 
 def faults_of(values: Mapping[str, Any], where: str) -> Faults:
@@ -117,6 +109,26 @@ def _graph(given: Any) -> tuple[tuple[Any, Any], ...]:
         raise InputError(f"the file of edges {given} cannot be read: {error.strerror}") from None
     rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
     return tuple((row[0], row[1]) if len(row) > 1 else tuple(row) for row in rows)  # type: ignore[misc]
+
+
+def plain_faults(faults: Faults) -> dict[str, Any]:
+    """Return what differs from a network without faults, as values that `faults_of` reads and JSON can hold.
+
+    >>> plain_faults(Faults(drop=0.1, delay=(1, 5), events=[Event(100, "leave", node=2)]))
+    {'drop': 0.1, 'delay': [1, 5], 'events': [{'at': 100, 'what': 'leave', 'node': 2}]}
+    """
+    values = {
+        **asdict(faults),
+        "link_delays": [{"link": list(link), "delay": list(delay)} for link, delay in faults.link_delays.items()],
+        "slow": {str(node): times for node, times in faults.slow.items()},
+        "events": [_told(event) for event in faults.events],
+    }
+    default = asdict(Faults())
+    return {name: plain(value) for name, value in values.items() if value != default[name] and value != []}
+
+
+def _told(event: Event) -> dict[str, Any]:
+    return {name: value for name, value in asdict(event).items() if value is not None}
 
 
 def _event(given: Any, where: str) -> Event:

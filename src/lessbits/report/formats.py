@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lessbits._internal.figures import COLOURS, label_axis
+from lessbits._internal.figures import COLOURS, label_axis, mark_events
 from lessbits._internal.files import write_whole
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError, check_name, check_path, printable, shown
@@ -128,6 +128,9 @@ def draw_report(traces: Sequence[Trace]) -> Any:
         for number, group in enumerate(groups):
             _draw_group(axis, group, number, column, goal)
         _draw_starts(axis, groups, column, goal)
+        if column == "iteration" or len(groups) == 1:  # elsewhere an event has another place for each run
+            for group in groups:
+                mark_events(axis, group.first.events_along(column) if len(group.traces) == 1 else [])
         axis.set_yscale("log")
         if is_spread(groups, column):
             axis.set_xscale("log")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from lessbits._internal.wording import shortened
 from lessbits.errors import printable
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def _label(place: tuple[float, float], radius: float, name: str) -> str:
     x, y = place
     anchor = "start" if x < SIDE / 3 else "end" if x > SIDE * 2 / 3 else "middle"
     height = y + radius + FONT if y < SIDE - 2 * MARGIN else y - radius - FONT / 3
-    shown = name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
-    return f'<text x="{x:.1f}" y="{height:.1f}" text-anchor="{anchor}" font-size="{FONT}">{escape(shown)}</text>'
+    shown = escape(shortened(name, LONGEST_LABEL))
+    return f'<text x="{x:.1f}" y="{height:.1f}" text-anchor="{anchor}" font-size="{FONT}">{shown}</text>'
 
 
 def _layout(graph: "networkx.Graph") -> dict[int, Any]:

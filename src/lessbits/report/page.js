@@ -92,19 +92,33 @@ function height(lines) { // the range and the ticks of the vertical axis
   return { type: "log", exponentformat: "power", ...ticks, ...(isCut() ? { range: [low, high + 0.2] } : { autorange: true }) };
 }
 
+function eventMarks() { // what happened to nodes and links; on other axes than iterations only if there is one run
+  const across = page.across[shown.across], { factor } = scaled(), log = sideways() === "log";
+  if (across.column !== "iteration" && page.runs.length > 1) return { lines: [], labels: [] };
+  const events = page.runs.flatMap((run) => run.events[across.column] || []).map(([place, text]) => [place * factor, text]);
+  const marks = [...new Map(events.map((event) => [event.join(" "), event])).values()].filter(([place]) => !log || place > 0);
+  const line = { color: style("--faint"), width: 1, dash: "dash" }, font = { color: style("--faint"), size: 11 };
+  return {
+    lines: marks.map(([x]) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line, layer: "below" })),
+    labels: marks.length > page.labels ? [] : marks.map(([x, text]) => ({
+      x: log ? Math.log10(x) : x, yref: "paper", y: 1, text: plain(text), textangle: -90, xanchor: "right", yanchor: "top", showarrow: false, font,
+    })),
+  };
+}
+
 function targetLine() {
   const upwards = page.upwards[shown.upwards];
-  if (upwards.column !== page.goal || !(page.target > 0)) return {};
+  if (upwards.column !== page.goal || !(page.target > 0)) return [];
   const line = { color: style("--faint"), width: 1.5, dash: "dot" };
   const label = { text: "target", textposition: "start", font: { color: style("--faint") } };
-  return { shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: page.target, y1: page.target, line, label }] };
+  return [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: page.target, y1: page.target, line, label }];
 }
 
 function draw() {
   const narrow = window.innerWidth < 700;
   const across = page.across[shown.across], upwards = page.upwards[shown.upwards];
   const axis = { gridcolor: style("--line"), zerolinecolor: style("--line"), linecolor: style("--faint"), automargin: true };
-  const lines = page.runs.flatMap(curves);
+  const lines = page.runs.flatMap(curves), events = eventMarks();
   const units = !across.unit ? {} : sideways() === "log" ? decades(lines) : { ticksuffix: " " + scaled().unit };
   Plotly.react("plot", lines, {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest",
@@ -115,7 +129,7 @@ function draw() {
       ...(sideways() === "log" ? { dtick: 1 } : {}), ...units },
     yaxis: { ...axis, title: { text: upwards.title }, ...height(lines) },
     legend: { orientation: "h", y: narrow ? -0.2 : -0.13, yanchor: "top" }, // below: curves need the room
-    ...targetLine(),
+    shapes: [...targetLine(), ...events.lines], annotations: events.labels,
   }, {
     responsive: true, displaylogo: false,
     modeBarButtonsToRemove: ["sendChartToCloud", "sendDataToCloud", "select2d", "lasso2d"], // nothing leaves the page

@@ -8,17 +8,22 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from lessbits._internal.figures import COLOURS
+from lessbits._internal.figures import COLOURS, MOST_LABELS
 from lessbits._internal.wording import counted
 from lessbits.engines.recording.trace import Trace
+from lessbits.errors import printable
+from lessbits.report.faults import faults_in_words
 from lessbits.report.names import network_name, report_facts, report_heading
 from lessbits.report.network_drawing import draw_network
+from lessbits.report.presence_drawing import draw_presence
 from lessbits.report.runs import X_AXES, Y_AXES, axis_end, end_note, further_row, is_spread, main_row
 from lessbits.report.seeds import RunGroup, band, distinct, group_runs, thin_curves
 from lessbits.report.verdict import goal_of, ranked, target_of, verdict
 
-HIDDEN = ("edges", "names", "compared")  # of the provenance: not listed
+HIDDEN = ("edges", "names", "compared", "faults", "events", "parts", "gone", "paused")  # of the provenance: not listed
 MAX_CURVE_POINTS = 1500
+MAX_HISTORIES = 6  # pictures of networks over time
+MAX_PARTS = 8  # times at which a network fell apart that a caption lists
 ON_A_PHONE = ("run", "bits per link", "error")  # the columns that stay on a narrow page
 EXPLAINED = """Bits per link are those of the bytes sent, with headers; nominal ones follow the paper's formulas.
 Bits saved compares with a vector of 32-bit numbers on each link in each iteration. A rate is the share by which an
@@ -65,6 +70,7 @@ def html_page(traces: Sequence[Trace], title: str | None = None, x_axis: str = "
 <p class="faint">{EXPLAINED}</p>
 </details>
 {_networks(traces)}
+{_histories(groups)}
 <h2>Settings</h2>
 {"".join(_settings(trace, name) for trace, name in _named(groups))}
 <footer>Made by lessbits. Everything is in this file; nothing is loaded from elsewhere.</footer>
@@ -124,14 +130,21 @@ def _script_data(groups: Sequence[RunGroup], x_axis: str) -> dict[str, Any]:
             for column, title in upwards
         ],
         "colours": COLOURS,
+        "labels": MOST_LABELS,
     }
 
 
 def _curves(group: RunGroup, across: Sequence[str], upwards: Sequence[str]) -> dict[str, Any]:
     """Return the columns of a single run, or the bands of several seeds by the columns of both axes."""
     if len(group.traces) == 1:
-        return {"name": group.name, "columns": thin_curves(group.first, MAX_CURVE_POINTS)}
-    return {"name": group.name, "bands": {x: {y: band(group, x, y) for y in upwards} for x in dict.fromkeys(across)}}
+        columns = thin_curves(group.first, MAX_CURVE_POINTS)
+        events = {x: group.first.events_along(x) for x in dict.fromkeys(across) if x in columns}
+        return {"name": group.name, "columns": columns, "events": events}
+    return {
+        "name": group.name,
+        "events": {},
+        "bands": {x: {y: band(group, x, y) for y in upwards} for x in dict.fromkeys(across)},
+    }
 
 
 def _json(value: Any) -> str:
@@ -184,6 +197,20 @@ def _networks(traces: Sequence[Trace]) -> str:
         return ""
     heading = "Network" if len(drawn) == 1 else "Networks"
     return f'<h2>{heading}</h2>\n<div class="networks">{"".join(drawn.values())}</div>'
+
+
+def _histories(groups: Sequence[RunGroup]) -> str:
+    """Draw who was there and which links spoke, once for each kind of faults."""
+    drawn: dict[str, str] = {}
+    for group in groups:
+        known = group.first.provenance
+        key = json.dumps([known.get(name) for name in ("faults", "events")])
+        if key in drawn or len(drawn) == MAX_HISTORIES or (svg := draw_presence(group.first)) is None:
+            continue
+        apart = "; ".join(f"from iteration {at:,} on {text}" for at, text in known.get("parts", [])[:MAX_PARTS])
+        words = f"{group.name}: {faults_in_words(group.first)}{f'; {apart}' if apart else ''}"
+        drawn[key] = f'<figure class="over-time">{svg}<figcaption>{escape(printable(words))}.</figcaption></figure>'
+    return f"<h2>The network over time</h2>\n{''.join(drawn.values())}" if drawn else ""
 
 
 def _settings(trace: Trace, name: str) -> str:

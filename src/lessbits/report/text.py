@@ -10,6 +10,7 @@ from lessbits._internal.terminal import Terminal, fact_table, number_table
 from lessbits._internal.wording import counted, human, mean_and_spread
 from lessbits.engines.checks import GOALS
 from lessbits.engines.recording.trace import Trace
+from lessbits.report.faults import faults_in_words
 
 LETTERS = {
     "theta": "θ",
@@ -50,6 +51,7 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
         "result": last["message"],
         "problem": f"{settings['problem']}, {settings['nodes']} nodes, {counted(settings['dim'], 'dimension')}",
         "network": network,
+        **({"faults": words} if (words := faults_in_words(trace)) else {}),
         "method": method_in_words(settings),
         "step sizes": step_sizes_in_words(settings),
         **_scores(last),

@@ -69,6 +69,7 @@ def run_settings(problem: Problem, network: Network, method: Method, options: "R
         "goal": options.goal,
         "record_every": options.record_every,
         "seed": options.seed,
+        **({} if options.faults is None else {"faults": str(options.faults)}),
         "code": options.code,
         "precision": 8 * jnp.dtype(jnp.result_type(float)).itemsize,
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lessbits._internal.arrays import check_format, read_arrays, write_arrays
-from lessbits._internal.figures import COLOURS, TITLES, UNITS, label_axis, style_axis, title_of
+from lessbits._internal.figures import COLOURS, TITLES, UNITS, label_axis, mark_events, style_axis, title_of
 from lessbits._internal.notebook import html_facts
 from lessbits._internal.plain_values import plain
 from lessbits._internal.wording import human
@@ -72,7 +72,9 @@ class Trace:
     gradient_evaluations, gradient_rounds (iterations that took any gradient), epochs, seconds, simulated_seconds with a
     link model, and any further measures. A run whose messages were encoded also has compute_seconds, coding_seconds and
     communication_seconds (means over the ranks; they are parts of seconds, and none of them includes scoring) and
-    bytes_between_ranks.
+    bytes_between_ranks. A run with faults has present (nodes that are there), taking_part (those that compute, per
+    iteration), speaking (share of all links that spoke) and staleness (iterations between sending and arrival of a
+    message), each since the record before; its error is that of the nodes that are there.
 
     Attributes:
         columns: The columns by name, all of the same length; the first record is the start.
@@ -82,7 +84,9 @@ class Trace:
         message: A sentence that says how the run ended.
         compile_seconds: Seconds spent on compiling.
         settings: The settings of the run, by the names of `Settings`.
-        provenance: Version, command, machine, network and, where it is known, the proven rate.
+        provenance: Version, command, machine, network and, where it is known, the proven rate. A run with faults has
+            `faults` (what they were), `events` and `parts` ([iteration, text]: what happened, and into which connected
+            parts the network fell), `gone` and `paused` ([node, first iteration, end]).
 
     Example:
         >>> import lessbits
@@ -114,6 +118,24 @@ class Trace:
     def metric(self) -> str | None:
         """The column to judge the run by: error or, without x*, the gradient, the loss or the disagreement."""
         return next((name for name in ("error", "gradient", "loss", "consensus") if name in self.columns), None)
+
+    @property
+    def events(self) -> list[tuple[int, str]]:
+        """What happened to nodes and links, and just before which iteration."""
+        return [(at, text) for at, text in self.provenance.get("events", [])]
+
+    def events_along(self, column: str) -> list[tuple[float, str]]:
+        """Return the events with the value that a column had when they happened; those of one moment are joined.
+
+        None are returned for a column that goes up and down, in which no value stands for a moment.
+        """
+        places, along = self["iteration"].astype(float), self[column].astype(float)
+        if not (np.diff(along) >= 0).all():
+            return []
+        moments: dict[int, list[str]] = {}
+        for at, text in self.events:
+            moments.setdefault(at, []).append(text)
+        return [(float(np.interp(at, places, along)), ", ".join(texts)) for at, texts in moments.items()]
 
     def __repr__(self) -> str:
         """Show the last record, and how the run ended."""
@@ -149,8 +171,8 @@ class Trace:
         }
 
     def with_settings(self, settings: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> "Trace":
-        """Return the trace with the settings of the run, and its provenance."""
-        return replace(self, settings=settings, provenance=provenance or self.provenance)
+        """Return the trace with the settings of the run, and with this added to its provenance."""
+        return replace(self, settings=settings, provenance={**self.provenance, **(provenance or {})})
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the columns as a data frame."""
@@ -165,7 +187,7 @@ class Trace:
         axis: "matplotlib.axes.Axes | None" = None,
         **style: Any,
     ) -> "matplotlib.axes.Axes":
-        """Plot one column against another with matplotlib, and return the axis.
+        """Plot one column against another with matplotlib, and return the axis. Events are thin vertical lines.
 
         Args:
             against: Column on the horizontal axis. Bits are shown with their unit, as 200 kbit.
@@ -193,6 +215,7 @@ class Trace:
             axis.set_prop_cycle(color=COLOURS)
         height = np.where(self[show] > 0, self[show], np.nan)  # a log axis shows only values above zero
         axis.semilogy(self[against], height, **style)
+        mark_events(axis, self.events_along(against))
         label_axis(axis, "x", against)
         label_axis(axis, "y", show)
         return axis

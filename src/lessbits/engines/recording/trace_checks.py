@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from lessbits.errors import is_number, printable
+from lessbits.errors import InputError, is_number, printable
+from lessbits.faults.files import faults_of
 
 COLUMNS = ("iteration", "bits_per_link", "wire_bits_per_link")  # every run has these
 NUMBERS = (  # settings that are compared or written as numbers
@@ -13,8 +14,9 @@ NUMBERS = (  # settings that are compared or written as numbers
     *("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay", "latency", "bandwidth", "precision"),
 )
 PARTS = {"converged": bool, "diverged": bool, "message": str, "settings": dict, "provenance": dict}
-DEEPEST = 5  # levels of lists and tables in settings
+DEEPEST = 6  # levels of lists and tables in settings
 LONGEST = 100_000  # characters of a text
+LONGEST_EVENT = 1000
 
 
 def check_trace(columns: Mapping[str, np.ndarray], x: np.ndarray, ending: Any) -> None:
@@ -61,6 +63,7 @@ def _check_provenance(provenance: Mapping[str, Any], nodes: int) -> None:
     names = provenance.get("names")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("its names of nodes are no list of texts")
+    _check_faults(provenance, nodes)
     edges = provenance.get("edges")
     if edges is None:
         return
@@ -73,6 +76,37 @@ def _check_provenance(provenance: Mapping[str, Any], nodes: int) -> None:
         raise ValueError("its edges have nodes that are no numbers")
     if not all(is_number(weight) and weight > 0 for weight in weights):
         raise ValueError("its edges have weights that are no numbers above 0")
+
+
+def _check_faults(provenance: Mapping[str, Any], nodes: int) -> None:
+    """Raise for faults that cannot be, for events that are no [iteration, text], and for nodes that are not there."""
+    told = provenance.get("faults", {})
+    if not isinstance(told, dict):
+        raise ValueError("its faults are no table")
+    try:
+        faults_of(told, "its faults")
+    except InputError as error:
+        raise ValueError(str(error)) from None
+    for name, form, kinds in (
+        *((name, "[iteration, text]", (int, str)) for name in ("events", "parts")),
+        *((name, "[node, first, end]", (int, int, int)) for name in ("gone", "paused")),
+    ):
+        entries = provenance.get(name, [])
+        if not isinstance(entries, list) or not all(_is_entry(entry, kinds) for entry in entries):
+            raise ValueError(f"its {name} are no list of {form}")
+    away = [entry[0] for name in ("gone", "paused") for entry in provenance.get(name, [])]
+    if away and max(away) >= nodes:
+        raise ValueError(f"node {max(away)} was away, but it has {nodes} nodes")
+
+
+def _is_entry(entry: Any, kinds: tuple[type, ...]) -> bool:
+    """Return whether this is a list of values of these kinds. Texts are short, and numbers are counts."""
+    return (
+        isinstance(entry, list)
+        and len(entry) == len(kinds)
+        and all(type(value) is kind for value, kind in zip(entry, kinds, strict=True))
+        and all(len(value) <= LONGEST_EVENT if isinstance(value, str) else 0 <= value < 2**63 for value in entry)
+    )
 
 
 def _check_values(value: Any, what: str, depth: int = 0) -> None:

@@ -50,7 +50,8 @@ class Course:
 
     def first(self) -> dict[str, Any]:
         """Return the columns of a run with faults, before the first iteration."""
-        return {"taking_part": float(self.timeline.segments[0].present.sum()), "speaking": 1.0, "staleness": 0.0}
+        there = float(self.timeline.segments[0].present.sum())
+        return {"present": there, "taking_part": there, "speaking": 1.0, "staleness": 0.0}
 
     def goes_on(self, program: Program, recorder: Recorder, iteration: int) -> bool:
         """Return whether the run continues after the last iteration of a segment."""
@@ -120,6 +121,7 @@ def fault_columns(chunk: Any, iterations: np.ndarray, recorder: Recorder) -> dic
         return {}
     found = dict(zip(COUNTS, counts.T.astype(float), strict=True))
     return {
+        "present": found["present"] / iterations,
         "taking_part": found["awake"] / iterations,
         "speaking": found["spoken"] / iterations / recorder.links,
         "staleness": found["age"] / np.maximum(found["applied"], 1),

@@ -17,7 +17,7 @@ from lessbits.methods.base import Start, State
 from lessbits.methods.outbox import Message, Outbox
 
 # What a record counts besides work and messages.
-COUNTS = ("spoken", "awake", "applied", "age")
+COUNTS = ("spoken", "awake", "applied", "present", "age")
 NEVER = np.iinfo(np.int32).max
 
 
@@ -109,7 +109,7 @@ class FaultyProgram(Program):
         after = _rows(now.awake, now.awake[self.local.owner], after, state.method)
         total = jnp.sum(jnp.where(now.awake, work, 0), dtype=jnp.int32)
         messages = [jnp.sum(jnp.where(mask, times, 0), dtype=jnp.int32) for mask in active]
-        counted = [jnp.sum(mask, dtype=jnp.int32) for mask in (active[0], now.awake, applied)]
+        counted = [jnp.sum(mask, dtype=jnp.int32) for mask in (active[0], now.awake, applied, self.conditions.present)]
         counts = [total, (total > 0).astype(jnp.int32), *messages, *counted, age]
         lengths = self.lengths or (None,) * len(outbox)
         sizes = (self._bytes(message, length, times) for message, length in zip(outbox, lengths, strict=True))
