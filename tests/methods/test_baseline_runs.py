@@ -42,6 +42,7 @@ PROBLEMS = {"ridge": RIDGE, "logistic": logistic()}
 # Step sizes are the suggested ones, but where those are very small.
 LINEAR = {
     "tree": {},
+    "edge-dual": {"stepsizes": "practical"},
     "accelerated": {"stepsizes": "practical"},
     "extra": {},
     "gradient-tracking": {},

@@ -85,8 +85,8 @@ class Fields(BaseModel):
     method: str = setting(
         "primal-dual",
         "Method",
-        "primal-dual (Algorithm 1 of the paper), edge-dual (for networks with faults), tree (sums up a spanning tree), "
-        "accelerated, or a competitor: " + ", ".join(list(BUILT_IN)[4:]),
+        "primal-dual (the paper's), edge-dual (for faults), tree (sums up a tree), accelerated, or a competitor: "
+        + ", ".join(list(BUILT_IN)[4:]),
     )
     option: str | None = setting(
         None,
