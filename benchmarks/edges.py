@@ -24,7 +24,7 @@ from lessbits import Event, Faults, LinkModel
 UNTIL = 1e-12
 NETWORKS = [("random-regular:4", 16), ("random-regular:4", 64), ("ring", 16), ("geometric", 32)]
 DROPS = (0.0, 0.1, 0.3, 0.7)
-PARTS = ("silent", "late", "slow", "local", "churn")
+PARTS = ("silent", "late", "slow", "local", "fixed", "churn")
 SLOWER = 5
 GRADIENT, LATENCY, BANDWIDTH = 0.05, 0.02, 10e6  # s, s, bits per second
 
@@ -101,7 +101,7 @@ def late_messages():
             reached = str(trace["iteration"][-1]) if trace.converged else f"not ({trace['error'][-1]:.1e})"
             sizes = [f"{float(getattr(method, size)):.3g}" for size in ("theta", "eta", "gamma")]
             bits = trace["wire_bits_per_link"][-1] / 1000
-            line(spec, faults, *sizes, reached, f"{bits:.1f}", f"{trace['staleness'][1:].mean():.1f}")
+            line(spec, str(faults) or "none", *sizes, reached, f"{bits:.1f}", f"{trace['staleness'][1:].mean():.1f}")
 
 
 def slow_node():
@@ -152,6 +152,30 @@ def _tried(problem, network, steps, skips):
             yield trace["wire_bits_per_link"][-1], trace["iteration"][-1]
 
 
+def fixed_network(rounds=5, iterations=2000):
+    """Print time and bits beside Algorithm 1 with edge messages, on a network without faults; all take turns."""
+    print("\n## No faults: ring of 100, d = 250, consensus, dit-4\n")
+    problem, network = lessbits.Consensus.random(100, 250), lessbits.make_network("ring", 100)
+    quantizer = lessbits.make_quantizer("dit-4", 250)
+    sizes = {"theta": 0.5, "eta": 0.5, "alpha": 1 / (1 + quantizer.omega(250))}
+    methods = {}
+    for name, corrected in (("γ = 0", False), ("γ = 1", True)):
+        papers = lessbits.PrimalDual.make(quantizer, **sizes, messages="edge", corrected=corrected)
+        methods[name] = papers, lessbits.EdgeDual(**sizes, gamma=float(corrected), quantizer=quantizer)
+    times = {(name, each): [] for name in methods for each in (0, 1)}
+    bits = {}
+    for _, (name, each) in product(range(rounds), times):
+        trace = lessbits.simulate(problem, network, methods[name][each], iterations=iterations, record_every=iterations)
+        times[name, each].append(trace["seconds"][-1] / iterations * 1e6)
+        bits[name, each] = trace["wire_bits_per_link"][-1]
+    line("form", "Algorithm 1, edge messages", "edge-dual", "time", "bits")
+    line(*["---"] * 5)
+    for name in methods:
+        papers, ours = (min(times[name, each]) for each in (0, 1))
+        ratio = f"{bits[name, 1] / bits[name, 0]:.3f} ×"
+        line(name, f"{papers:.0f} µs", f"{ours:.0f} µs", f"{ours / papers:.2f} ×", ratio)
+
+
 def churn(nodes, spec, dim, iterations=1000):
     """Print the time of an iteration of nodes of which a tenth has left or returned after each epoch."""
     print(f"\n## {nodes} nodes ({spec}), d = {dim}: every 100 iterations a twentieth leaves and a twentieth returns\n")
@@ -180,12 +204,13 @@ def main():
     parser.add_argument("--part", choices=(*PARTS, "million"), help="one part alone")
     parser.add_argument("--single", action="store_true", help="compute in float32")
     arguments = parser.parse_args()
-    print(f"lessbits {lessbits.__version__}, {' '.join(sys.argv)}")
+    print(f"# Edges with faults: what `python benchmarks/edges.py` printed, lessbits {lessbits.__version__}")
     parts = {
         "silent": lambda: silent_links(arguments.data, arguments.only),
         "late": late_messages,
         "slow": slow_node,
         "local": local_steps,
+        "fixed": fixed_network,
         "churn": lambda: churn(1000, "random-regular:4", 100),
     }
     for name in PARTS:

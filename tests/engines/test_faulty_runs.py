@@ -127,6 +127,14 @@ def test_each_part_of_a_network_that_falls_apart_finds_its_own_optimum():
     assert trace["error"][-1] < 1e-18
 
 
+@pytest.mark.parametrize(("spec", "harm"), [("ring", False), ("path", True)])
+def test_a_link_that_is_silent_for_ever_does_harm_only_where_it_cuts_the_network(spec, harm):
+    network = make_network(spec, NODES)
+    faults = Faults(events=[Event(5, "silence", link=(3, 4))])
+    trace = simulate(PROBLEM, network, METHOD, iterations=3000, record_every=500, faults=faults)
+    assert (trace["error"][-1] > 1e-3) == harm
+
+
 def test_a_paused_node_keeps_what_it_has():
     events = [Event(200, "pause", node=1), Event(400, "resume", node=1)]
     trace = run(Faults(events=events), 800, record_every=100)
