@@ -67,7 +67,8 @@ def test_the_wheel_runs_in_an_empty_environment(wheel, tmp_path):
         (python, "-c", "import lessbits.sklearn; print(lessbits.sklearn.DecentralizedRidge())"),
     ):
         done = call(*words, cwd=work, HOME=str(home))
-        assert (done.returncode, done.stderr) == (0, ""), words
+        said = [line for line in done.stderr.splitlines() if not line.endswith(" …")]  # what is slow on a busy machine
+        assert (done.returncode, said) == (0, []), words
         assert done.stdout
     # Nothing was written but what was asked for, and the cache.
     assert {path.name for path in work.iterdir()} == {"star.trace", "report.html", "star.png"}

@@ -87,7 +87,8 @@ def test_a_connection_that_is_reset_ends_the_job_and_both_its_ends_are_named(job
         except subprocess.TimeoutExpired:
             reset(*ends)
     status, _, err = finish(job.process)
-    assert (status, len(err.strip().splitlines())) == (1, 1), err
+    said = [line for line in err.strip().splitlines() if "lessbits: iteration " not in line]  # its progress
+    assert (status, len(said)) == (1, 1), err
     allowed = [
         rf"a message or a connection was lost between ranks {one} and {other}: all ranks end",
         rf"rank {one} of 3: WireError: from( or to)? rank {other}\b",
