@@ -370,6 +370,7 @@ def test_reports_fit_a_narrow_terminal(command, monkeypatch, arguments):
     assert "\x1b" not in result.out
 
 
+@pytest.mark.slow
 def test_a_terminal_without_greek_gets_a_report_too():
     done = subprocess_command("theory", "--nodes", 4, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0

@@ -91,6 +91,7 @@ def test_a_run_for_a_gpu_stops_at_its_target() -> None:
 
 
 @pytest.mark.usefixtures("as_if_gpu")
+@pytest.mark.slow
 def test_lanes_of_a_gpu_end_where_single_runs_do() -> None:
     """Several lanes in one program, the last record shorter."""
     problem, network = Consensus.random(20, 10), make_network("ring", 20)

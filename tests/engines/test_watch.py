@@ -163,6 +163,7 @@ def test_slow_rounds_are_waited_for_longer():
     stop_all(ranks)
 
 
+@pytest.mark.slow
 def test_the_time_in_which_this_process_was_stopped_is_not_held_against_others(monkeypatch):
     clock = iter(range(0, 10**9, 1000))  # every look at the clock is 1000 s after the last one
     monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(clock)))

@@ -4,6 +4,7 @@ import os
 
 import jax
 import pytest
+from tiers import slow_but
 
 from lessbits import LeastSquares, make_method, make_network, simulate
 from lessbits.methods.registry import BUILT_IN
@@ -36,7 +37,7 @@ def errors(name, choices, iterations):
     return simulate(problem, network, method, iterations=iterations, record_every=iterations // 100)["error"]
 
 
-@pytest.mark.parametrize(("name", "choices"), QUICK)
+@pytest.mark.parametrize(("name", "choices"), slow_but(QUICK[:1], QUICK))
 def test_a_short_run_stays_at_rounding(name, choices, in_float32):
     """Dual variables in single digits left more than ten times this error."""
     assert errors(name, choices, 30_000)[50:].max() < 3e-13

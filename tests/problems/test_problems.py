@@ -360,6 +360,7 @@ def test_a_custom_loss_knows_how_sharp_its_single_samples_are():
         assert not simulate(problem, network, method, iterations=3000).diverged
 
 
+@pytest.mark.slow
 def test_outside_gradients_of_single_samples_serve_options_c_and_d():
     inside = LeastSquares.random(NODES, DIM, samples=6, condition=4.0)
     network = make_network("ring", NODES)

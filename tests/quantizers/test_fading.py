@@ -39,6 +39,7 @@ def test_a_row_is_rounded_alike_in_any_company():
     check_same_in_any_company(FADING, 250)
 
 
+@pytest.mark.slow
 def test_messages_of_small_vectors_are_short_and_no_scale_travels():
     codec = make_codec(FADING, 250)
     for deviation, bits in ((1e-3, 0.5), (0.5, 2.5), (50.0, 9.3)):

@@ -54,6 +54,7 @@ def test_theory_on_the_ring_by_hand():
     assert facts["free_omega"] == pytest.approx(4)
 
 
+@pytest.mark.slow
 def test_theory_of_a_logistic_problem_uses_single_samples_for_c_and_d():
     facts = describe_theory(Settings(problem="logistic", data="breast-cancer", normalize=True, nodes=8, batch_size=2))
     full, single = facts["smoothness"], facts["sample_smoothness"]

@@ -37,6 +37,7 @@ def test_a_study_keeps_its_runs_and_reports_them(study, tmp_path):
     assert "lead" in trace._repr_html_()
 
 
+@pytest.mark.slow
 def test_compare_works_on_any_problem(study, problem, tmp_path):
     options = {"methods": ["primal-dual", "lead"], "quantizers": ["exact", "dit-4"], "until": 1e-4}
     found = study.compare(**options)
@@ -85,6 +86,7 @@ def test_results_print_as_tables_of_80_columns(study):
     assert "Next best, " not in str(advice).partition("Fewest bits, ")[0]
 
 
+@pytest.mark.slow
 def test_nothing_of_this_needs_the_solution(problem):
     study = lessbits.Study(problem.without_solution(), "ring")
     trace = study.run("lead", "dit-4", until=1e-6)

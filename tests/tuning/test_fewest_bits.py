@@ -85,6 +85,7 @@ def test_ill_conditioned_problems_are_offered_acceleration(condition, methods, m
     assert tried == methods
 
 
+@pytest.mark.slow
 def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     line = "tune --nodes 5 --dim 8 --network star --method tree --goal bits --until 1e-6 --seeds 2"
