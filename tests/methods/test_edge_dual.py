@@ -207,6 +207,13 @@ def test_local_steps_exchange_less_often(skips):
     assert trace["messages"][-1] == pytest.approx(300 * NETWORK.links, rel=0 if skips == "regular" else 0.15)
 
 
+@pytest.mark.parametrize("quantizer", ["dit-3", "rand-2"])
+def test_messages_that_are_skipped_are_encoded_with_the_numbers_of_their_round(quantizer):
+    method = edge_dual(quantizer, local_steps=2)
+    runs = [simulate(PROBLEM, NETWORK, method, iterations=12, encode=encode) for encode in (False, True)]
+    np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=0, atol=1e-12)
+
+
 def test_only_methods_that_can_take_local_steps():
     with pytest.raises(InputError, match="lead exchanges in every iteration: take edge-dual"):
         make_method("lead", PROBLEM, NETWORK, stepsizes="practical", local_steps=2)

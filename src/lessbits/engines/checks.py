@@ -1,5 +1,6 @@
 """Checks of the start, the metrics and the goal of a run."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -29,6 +30,10 @@ COUNTED = (
     "gradient_rounds",
     "epochs",
     "seconds",
+    "present",
+    "taking_part",
+    "speaking",
+    "staleness",
     "simulated_seconds",
     "compute_seconds",
     "coding_seconds",
@@ -186,7 +191,7 @@ def check_goal(goal: str | None, until: float | None, first: Mapping[str, Any], 
         raise InputError(f"the {goal} of this problem is not known: give it a loss, or take the goal error")
     if goal == "suboptimality":
         assert target.optimum is not None
-        rounding = 4 * float(jnp.abs(target.optimum) * jnp.finfo(target.optimum.dtype).eps)
+        rounding = 4 * float(jnp.max(jnp.abs(target.optimum)) * jnp.finfo(target.optimum.dtype).eps)
         if until is not None and until < rounding:
             raise InputError(
                 f"until is {until:g}, but here a suboptimality below {rounding:.1g} is rounding: take the goal error"
@@ -205,3 +210,10 @@ def check_faults(faults: Faults | None, method: Method) -> None:
     for kind in sorted(faults.kinds if faults is not None else ()):
         if kind not in method.runs_with:
             raise InputError(f"{method.name} has no answer to {FAULT_KINDS[kind]}: take edge-dual, which has")
+    turns = 0 if faults is None else len(faults.graphs)
+    for period in (getattr(method, "local_steps", 1), *(faults.slow.values() if faults is not None else ())):
+        if turns > 1 and math.gcd(turns, period) > 1:
+            raise InputError(
+                f"{turns} graphs take turns, and some nodes speak every {period} iterations, so that some links would "
+                "never speak: take numbers without a common factor"
+            )

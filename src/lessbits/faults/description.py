@@ -44,7 +44,7 @@ class Event:
         if (self.node is None) == of_node or (self.link is None) != of_node:
             takes = "a node" if of_node else "a link"
             raise InputError(f"the event {self.what!r} at iteration {self.at} is one of {takes}: give it {takes}")
-        if self.link is not None and (isinstance(self.link, str) or len(self.link) != 2):
+        if self.link is not None and not _is_pair(self.link):
             raise InputError(f"the link of the event {self.what!r} is {shown(self.link)}, but a link has two nodes")
 
     def __str__(self) -> str:
@@ -111,6 +111,9 @@ class Faults:
         if self.delay is not None:
             object.__setattr__(self, "delay", _delay(self.delay))
         check_kind("link_delays", self.link_delays, Mapping, "give links and delays, such as {(0, 1): (3, 5)}")
+        for link in self.link_delays:
+            if not _is_pair(link):
+                raise InputError(f"link_delays has the link {shown(link)}, but a link has two nodes")
         object.__setattr__(self, "link_delays", {link: _delay(given) for link, given in self.link_delays.items()})
         check_kind("slow", self.slow, Mapping, 'give nodes and whole numbers, such as {"3": 5}')
         for node, times in self.slow.items():
@@ -123,6 +126,8 @@ class Faults:
         self._check_events()
 
     def _check_events(self) -> None:
+        if isinstance(self.events, str) or not isinstance(self.events, Sequence):
+            raise InputError(f"events is {shown(self.events)}, but it must be a list of lessbits.Event")
         for event in self.events:
             check_kind("an event", event, Event, "make one with lessbits.Event")
         for before, after in pairwise(self.events):
@@ -191,19 +196,23 @@ class Faults:
         return ", ".join(shown_values)
 
 
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2
+
+
 def _are_graphs(given: Any) -> bool:
     """Return whether this is a list of graphs, each a list of pairs."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         return False
     edges = [edge for graph in given for edge in (graph if isinstance(graph, Sequence) else [None])]
-    return all(isinstance(edge, Sequence) and not isinstance(edge, str) and len(edge) == 2 for edge in edges)
+    return all(map(_is_pair, edges)) and (bool(edges) or not given)
 
 
 def _delay(given: Any) -> tuple[int, int]:
     """Return the bounds of a delay, given as two numbers or as text such as 1-5."""
     if isinstance(given, str):
         first, _, last = given.partition("-")
-        parts: list[Any] = [int(part) if part.isdigit() else part for part in (first, last or first)]
+        parts: list[Any] = [int(part) if part.isdecimal() else part for part in (first, last or first)]
     elif isinstance(given, Sequence):
         parts = list(given)
     else:

@@ -45,7 +45,7 @@ def read_faults(path: str | Path) -> Faults:
         if isinstance(error, InputError):
             raise
         raise InputError(f"the file of faults {file} is no TOML: {error}") from None
-    return faults_of(values, f"the file of faults {file}")
+    return faults_of(values, f"the file of faults {file}", file.parent)
 
 
 def write_faults(faults: Faults, path: str | Path) -> None:
@@ -73,8 +73,11 @@ def write_faults(faults: Faults, path: str | Path) -> None:
     write_whole(check_path("the file of faults", path), tomli_w.dumps(plain_faults(faults)))
 
 
-def faults_of(values: Mapping[str, Any], where: str) -> Faults:
-    """Return the faults that plain values describe, such as those of a TOML file."""
+def faults_of(values: Mapping[str, Any], where: str, folder: Path | None = None) -> Faults:
+    """Return the faults that plain values describe, such as those of a TOML file.
+
+    Graphs may be files of edges in the folder. Without a folder, as in a trace, no file is read.
+    """
     for name in values:
         check_name(f"entry in {where}", name, [entry.name for entry in fields(Faults)])
     events = values.get("events", [])
@@ -93,20 +96,25 @@ def faults_of(values: Mapping[str, Any], where: str) -> Faults:
         ) from None
     known = {
         "link_delays": link_delays,
-        "graphs": tuple(map(_graph, graphs)),
+        "graphs": tuple(_graph(each, folder) for each in graphs),
         "events": tuple(_event(each, where) for each in events),
     }
     return Faults(**{**values, **known})
 
 
-def _graph(given: Any) -> tuple[tuple[Any, Any], ...]:
+def _graph(given: Any, folder: Path | None) -> tuple[tuple[Any, Any], ...]:
     """Return the edges of a graph, which may be given as a file of them."""
-    if not isinstance(given, str):
-        return tuple(map(tuple, given)) if isinstance(given, list) else given
+    if isinstance(given, list):
+        return tuple(tuple(edge) if isinstance(edge, list) else edge for edge in given)
+    if not isinstance(given, str) or folder is None:
+        return given  # which is refused
+    file = folder / check_path("a file of edges", given)
     try:
-        lines = check_path("a file of edges", given).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"the file of edges {given} cannot be read: {error.strerror}") from None
+        if not file.is_file() or file.stat().st_size > LARGEST_FILE:
+            raise InputError(f"the file of edges {file} cannot be read: it is no file, or has too many bytes")
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"the file of edges {file} cannot be read: {error}") from None
     rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
     return tuple((row[0], row[1]) if len(row) > 1 else tuple(row) for row in rows)  # type: ignore[misc]
 

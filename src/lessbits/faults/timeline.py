@@ -43,7 +43,7 @@ def node_number(network: Network, node: Any) -> int:
     names = network.names or ()
     if isinstance(node, str) and node in names:
         return names.index(node)
-    number = int(node) if isinstance(node, str) and node.isdigit() else node
+    number = int(node) if isinstance(node, str) and node.isdecimal() else node
     if not is_whole(number, 0, network.nodes - 1):
         has = f"nodes {', '.join(names[:8])}{', …' if len(names) > 8 else ''}" if names else f"0 to {network.nodes - 1}"
         raise InputError(f"the faults name node {shown(node)}, but the network has {has}")
@@ -97,7 +97,9 @@ class Timeline:
         restarted = [node_number(self.network, event.node) for event in events if event.what == "join"]
         fresh_nodes[restarted] = True  # also one that left in this very iteration
         owner, neighbor = self.network.owner, self.network.neighbor
+        failing = [event.link for event in events if event.what == "fail" and event.link is not None]
         fresh_links = (links != before_links) | fresh_nodes[owner] | fresh_nodes[neighbor]
+        fresh_links[link_numbers(self.network, failing)] = True  # also where one heals in this very iteration
         if not self.present.any():
             raise InputError(f"all nodes are gone at iteration {first}: leave one in the network")
         self.segments.append(

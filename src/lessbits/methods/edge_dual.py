@@ -120,8 +120,12 @@ class EdgeDual(Method):
             )
         if request.practical:
             return {**predict_edge_sizes(request)._asdict(), **request.given}
-        if request.faults is not None and request.faults.late:
-            raise InputError("nothing is proven for late messages: take practical step sizes, or give them all")
+        faults = request.faults
+        if faults is not None and (faults.late or faults.fail or faults.graphs or faults.slow):
+            raise InputError(
+                "step sizes are proven only for links that are silent independently in each iteration, not for late "
+                "messages, bursts, schedules and slow nodes: take practical ones, or give them all"
+            )
         inputs = theory_inputs(replace(request, messages="edge"), noise=False)
         proven = proven_edge_sizes(inputs, speaking_of(request), request.gradients.option)
         return {**proven.sizes._asdict(), **request.given}
@@ -199,7 +203,8 @@ class EdgeDual(Method):
         if waiting is not None:
             assert arrived is not None
             arrived = arrived & waiting.sent
-            waiting = waiting._replace(sent=waiting.sent & ~arrived)
+            # Not the payload that `send` put into the state, which a compiler might compute once more.
+            waiting = Waiting(sent.payload, waiting.sent & ~arrived)
         mine = separate(self.quantizer.decode(sent.payload))
         theirs = separate(self.quantizer.decode(received.take(everywhere)))
         memory = state.memory

@@ -22,8 +22,7 @@ class Message:
         active: The links on which the message is sent; None for all.
         awaited: The links on which a message comes back; None for all. Receivers know it, so silence costs no bits.
         source: In an inbox, the row received along each link; None if rows are links already.
-        round: How many messages each link has sent before, if that is not the iteration: random numbers and checks of
-            frames then use it.
+        round: How many messages each link has sent before, if that is not the iteration: random numbers then use it.
     """
 
     payload: Payload

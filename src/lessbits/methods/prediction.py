@@ -21,6 +21,8 @@ from lessbits.theory import (
 )
 from lessbits.theory.mean_square import NOISE_MARGIN
 
+LONGEST_MODELLED = 200  # iterations: beyond, the analysis takes minutes and gigabytes, and the trial run decides
+
 
 def theory_inputs(request: MethodRequest, noise: bool = True) -> TheoryInputs:
     """Return the inputs of the theorems for a request.
@@ -53,6 +55,7 @@ def predict_edge_sizes(request: MethodRequest) -> EdgeSizes:
     """
     given = {"alpha": 1 / (1 + request.omega), **request.given}
     speaking, delay = speaking_of(request), 0 if request.faults is None else request.faults.longest_delay
+    delay = min(delay, LONGEST_MODELLED)
     question = (_typical_inputs(request), speaking, delay, request.gradients.option, given)
 
     def search() -> list[float]:

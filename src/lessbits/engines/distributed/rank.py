@@ -70,6 +70,7 @@ def _send_outbox(shapes: Shapes, program: RankProgram, state: State, iteration: 
 def _keys(program: RankProgram, step: Step, codec: Codec, message: Message) -> tuple[Any, Any]:
     """Draw the random numbers that both ends of a link share: for the rows sent, and for the links received from."""
     local = program.local
+    step = step if message.round is None else step._replace(iteration=message.round)  # the same at both ends
     sent, received = (local.links, program.back) if message.per_link else (local.nodes, local.neighbor)
     return (
         codec.keys(message_draws(step, sent, message.per_link)),

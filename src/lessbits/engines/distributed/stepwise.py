@@ -20,6 +20,7 @@ from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.schedule import Throttle, end_of_record
 from lessbits.engines.stopping import Ending, StopRule, finish
+from lessbits.errors import InputError
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -39,6 +40,8 @@ def run_stepwise(
     """
     make_room()
     options = options.checked(problem, network, method)
+    if options.faults is not None:
+        raise InputError("faults are simulated: leave out encode, and run in the simulator")
     clock = time.perf_counter()
     run = _Run(Rank(problem, network, method, transport, options), options)
     with folder_held(options.checkpoints, transport):

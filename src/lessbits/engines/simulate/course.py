@@ -58,6 +58,10 @@ class Course:
         metrics = {name: recorder.last(name) for name in program.columns}
         return iteration < self.options.iterations and not bool(program.stop.on_host().decided(metrics))
 
+    def begins_at(self, iteration: int) -> bool:
+        """Return whether something has just happened, so that the last record is of another network."""
+        return 0 < iteration == self.timeline.at(iteration).first
+
     def enter(self, program: Program, state: FaultyState, iteration: int) -> tuple[FaultyProgram, FaultyState]:
         """Return the program from an iteration on, and the state after the events that happen there."""
         assert isinstance(program, FaultyProgram)

@@ -143,7 +143,8 @@ class FaultyProgram(Program):
         number = self._round(outbox)
         even, odd = (jax.tree.map(lambda leaf: leaf[self.reverse], each) for each in flight)
         found = _take(number % 2 == 0, even, odd)
-        arrived = (found.round == number) & (found.arrival <= iteration) & now.awake[self.local.owner]
+        answered = jnp.where(number % 2 == 0, flight[0].round, flight[1].round) == number  # this end has sent its own
+        arrived = answered & (found.round == number) & (found.arrival <= iteration) & now.awake[self.local.owner]
         return (Message(found.payload, True, arrived, round=found.round),), arrived, found.sent
 
     def score(self, state: FaultyState) -> dict[str, jax.Array]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, NamedTuple, Unpack
 
@@ -160,7 +161,10 @@ def _simulate(
     if course is not None:
         program, state = course.enter(program, state, iteration)
         chunks.add_bytes(course.take_bytes())
-    stop = program.stop.on_host().ends({name: recorder.last(name) for name in first}, iteration)
+    rule = program.stop.on_host()
+    if course is not None and course.begins_at(iteration):
+        rule = replace(rule, until=-np.inf)  # what was reached before an event does not count after it
+    stop = rule.ends({name: recorder.last(name) for name in first}, iteration)
     chunk = shard_rows(_first_chunk(state, iteration, stop, first, program), devices)
     with say_if_slow("compiling the run"):
         for variant in program.variants(iteration):
