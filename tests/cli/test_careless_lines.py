@@ -85,7 +85,7 @@ FILES = {
 WORDS = {
     "SMALL": "--nodes 4 --dim 3 --iterations 5 -q",
     "DATA": "--problem logistic --nodes 2 --iterations 5 -q --target y --data",
-    "LOGISTIC": "--problem logistic --nodes 2 --data good.csv --target y --drop s",
+    "LOGISTIC": "--problem logistic --nodes 2 --data good.csv --target y --ignore s",
 }
 TABLE = Path(__file__).with_name("careless_lines.txt").read_text(encoding="utf-8")
 LINES = [line for line in TABLE.splitlines() if line and not line.startswith("#")]
