@@ -15,6 +15,8 @@ from typing import Annotated, Any
 import jax
 from jax.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey
 
+from lessbits._internal.pytrees import choose_rows
+
 
 class Axis(Enum):
     """What the rows of an array belong to."""
@@ -51,6 +53,19 @@ def row_axes(tree: Any, default: Axis) -> Any:
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
     return jax.tree.unflatten(structure, [_axis_at(tree, path, default) for path, _ in leaves])
+
+
+def choose_by_axis(nodes: jax.Array, links: jax.Array, these: Any, others: Any) -> Any:
+    """Return the rows of some nodes and links from `these`, and all other rows from `others`.
+
+    Arrays whose rows are neither nodes nor links are those of `others`.
+    """
+
+    def choose(axis: Axis, this: jax.Array, other: jax.Array) -> Any:
+        mask = {Axis.NODE: nodes, Axis.LINK: links}.get(axis)
+        return other if mask is None else choose_rows(mask, this, other)
+
+    return jax.tree.map(choose, row_axes(these, Axis.NODE), these, others)
 
 
 def _axis_at(tree: Any, path: KeyPath, default: Axis) -> Axis:

@@ -66,6 +66,15 @@ def take_rows(tree: Any, rows: Any) -> Any:
     return jax.tree.map(lambda array: array[rows], tree)
 
 
+def choose_rows(mask: jax.Array, these: Any, others: Any) -> Any:
+    """Return rows of `these` where the mask is true, else rows of `others`, of every array in both."""
+
+    def pick(this: jax.Array, other: jax.Array) -> jax.Array:
+        return jnp.where(mask.reshape(-1, *(1,) * (this.ndim - 1)), this, other)
+
+    return jax.tree.map(pick, these, others)
+
+
 def on_cpu() -> bool:
     """Tell whether programs run on a CPU. Some are written in another way for GPUs, where starting a loop is slow."""
     return jax.default_backend() == "cpu"

@@ -10,10 +10,9 @@ from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.axes import Axis, row_axes
+from lessbits._internal.axes import choose_by_axis
 from lessbits._internal.pytrees import short, traced
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError, check_kind, check_number, check_positive
@@ -126,12 +125,7 @@ class Method(ABC):
 
     def reset(self, state: State, fresh: State, nodes: jax.Array, links: jax.Array, local: LocalNetwork) -> State:
         """Start some nodes and links anew: they take their rows of `fresh`, the state before the first iteration."""
-
-        def renew(axis: Axis, old: jax.Array, new: jax.Array) -> jax.Array:
-            rows = {Axis.NODE: nodes, Axis.LINK: links}.get(axis)
-            return old if rows is None else jnp.where(rows.reshape(-1, *(1,) * (old.ndim - 1)), new, old)
-
-        return jax.tree.map(renew, row_axes(state, Axis.NODE), state, fresh)
+        return choose_by_axis(nodes, links, fresh, state)
 
     def passes(self, problem: Problem) -> float:
         """Return the approximate share of all samples that one iteration uses."""

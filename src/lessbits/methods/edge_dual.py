@@ -16,13 +16,13 @@ into a sum: `separate` prevents it.
 """
 
 from dataclasses import replace
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 
 from lessbits._internal.axes import Axis, PerLink
-from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.pytrees import choose_rows, pytree, static
 from lessbits._internal.randomness import Purpose, Step, draws, message_draws
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError, check_name
@@ -164,7 +164,7 @@ class EdgeDual(Method):
         active, payload = self._speaking(step, local), self._messages(step, state, local)
         if state.waiting is not None:
             active = ~state.waiting.sent if active is None else active & ~state.waiting.sent
-            payload = _where(active, payload, state.waiting.payload)
+            payload = choose_rows(active, payload, state.waiting.payload)
             state = state._replace(waiting=Waiting(payload, state.waiting.sent | active))
         awaited = active if state.waiting is None else None
         return state, (Message(payload, per_link=True, active=active, awaited=awaited, round=state.round),), work
@@ -219,7 +219,7 @@ class EdgeDual(Method):
         y = state.y - separate((self.theta * local.weight)[:, None] * apart)
         rounds = state.round + 1
         if arrived is not None:
-            y, memory, rounds = _where(arrived, (y, memory, rounds), (state.y, state.memory, state.round))
+            y, memory, rounds = choose_rows(arrived, (y, memory, rounds), (state.y, state.memory, state.round))
         z = local.sum(lambda slot: y[slot.links])
         x = state.x + separate(self.gamma * self.eta * (z - state.z))
         return state._replace(x=x, z=z, y=y, memory=memory, round=rounds, waiting=waiting)
@@ -234,8 +234,3 @@ class EdgeDual(Method):
     def suspect(self, problem: Problem) -> str:
         """Return η above 2/L, where gradient descent diverges; else θ."""
         return "eta" if self.gradients.too_large(float(self.eta), problem) else "theta"
-
-
-def _where(mask: jax.Array, new: Any, old: Any) -> Any:
-    """Take rows of `new` where the mask is true, and rows of `old` elsewhere."""
-    return jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b), new, old)

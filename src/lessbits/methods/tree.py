@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.axes import Axis
-from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.pytrees import choose_rows, pytree, static
 from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, MethodRequest, Start, StepSize
@@ -158,7 +158,7 @@ class Tree(Method):
         draw = message_draws(step, local.nodes, per_link=False)
         fresh = self.quantizer.quantize(difference, self.quantizer.measure(difference), draw)
         relays = ~up & (self.depth[local.nodes] > 0)
-        payload = _choose(relays, state.passing, fresh)
+        payload = choose_rows(relays, state.passing, fresh)
         to_parent, to_child = self.directions(local)
         sender_depth, receiver_depth = self.depth[local.nodes[local.owner]], self.depth[local.neighbor]
         active = jnp.where(
@@ -193,7 +193,7 @@ class Tree(Method):
             x=state.x + moved,
             reported=state.reported + jnp.where(sent_up[:, None], mine, 0),
             collected=state.collected + jnp.where(up, arrived, 0),
-            passing=_choose(~up & reported, theirs.take(link_to_parent), state.passing),
+            passing=choose_rows(~up & reported, theirs.take(link_to_parent), state.passing),
         )
         return lax.cond(phase == self.height - 1, lambda state: self.advance(state, local), lambda state: state, state)
 
@@ -236,12 +236,3 @@ class Tree(Method):
     def quantizers_to_try(cls, dim: int) -> list[str]:
         """Return grids from coarse to fine."""
         return [f"grid:{fineness}" for fineness in FINENESSES]
-
-
-def _choose(mask: jax.Array, these: Any, others: Any) -> Any:
-    """Return rows of `these` where the mask is true, else rows of `others`."""
-
-    def pick(this: jax.Array, other: jax.Array) -> jax.Array:
-        return jnp.where(mask.reshape(-1, *(1,) * (this.ndim - 1)), this, other)
-
-    return jax.tree.map(pick, these, others)

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.axes import Axis, PerLink, row_axes
-from lessbits._internal.pytrees import computed_once, pytree
+from lessbits._internal.axes import Axis, PerLink, choose_by_axis
+from lessbits._internal.pytrees import choose_rows, computed_once, pytree
 from lessbits._internal.randomness import Step
 from lessbits.engines.parts import PartsTarget, score_parts
 from lessbits.engines.simulate.program import IterationTally, Program
@@ -106,7 +106,8 @@ class FaultyProgram(Program):
             inbox, applied, sent_at = self._land(flight, outbox, iteration, now)
             age = jnp.sum(jnp.where(applied, iteration - sent_at, 0), dtype=jnp.int32)
         after = self.method.receive(step, after, outbox, inbox, local)
-        after = _rows(now.awake, now.awake[self.local.owner], after, state.method)
+        asleep = ~now.awake
+        after = choose_by_axis(asleep, asleep[self.local.owner], state.method, after)
         total = jnp.sum(jnp.where(now.awake, work, 0), dtype=jnp.int32)
         messages = [jnp.sum(jnp.where(mask, times, 0), dtype=jnp.int32) for mask in active]
         counted = [jnp.sum(mask, dtype=jnp.int32) for mask in (active[0], now.awake, applied, self.conditions.present)]
@@ -132,7 +133,7 @@ class FaultyProgram(Program):
         sent = jnp.broadcast_to(iteration, arrival.shape)
         new = InFlight(message.payload, number, sent, jnp.maximum(arrival, before))
         first, second = (
-            _take(message.active & (number % 2 == parity), new, each) for parity, each in enumerate(flight)
+            choose_rows(message.active & (number % 2 == parity), new, each) for parity, each in enumerate(flight)
         )
         return first, second
 
@@ -142,7 +143,7 @@ class FaultyProgram(Program):
         """Return the messages of each link's round, which of them have arrived, and when they were sent."""
         number = self._round(outbox)
         even, odd = (jax.tree.map(lambda leaf: leaf[self.reverse], each) for each in flight)
-        found = _take(number % 2 == 0, even, odd)
+        found = choose_rows(number % 2 == 0, even, odd)
         answered = jnp.where(number % 2 == 0, flight[0].round, flight[1].round) == number  # this end has sent its own
         arrived = answered & (found.round == number) & (found.arrival <= iteration) & now.awake[self.local.owner]
         return (Message(found.payload, True, arrived, round=found.round),), arrived, found.sent
@@ -152,21 +153,6 @@ class FaultyProgram(Program):
         assert isinstance(self.target, PartsTarget)
         extra = {name: measure(state.method, self.problem) for name, measure in self.measures.items()}
         return {**score_parts(state.x, self.problem, self.target), **extra}
-
-
-def _take(mask: jax.Array, new: Any, old: Any) -> Any:
-    """Take rows of `new` where the mask is true, and rows of `old` elsewhere."""
-    return jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b), new, old)
-
-
-def _rows(nodes: jax.Array, links: jax.Array, new: State, old: State) -> State:
-    """Take the rows of some nodes and links from one state, and all others from another."""
-
-    def choose(axis: Axis, after: jax.Array, before: jax.Array) -> jax.Array:
-        mask = {Axis.NODE: nodes, Axis.LINK: links}.get(axis)
-        return after if mask is None else _take(mask, after, before)
-
-    return jax.tree.map(choose, row_axes(new, Axis.NODE), new, old)
 
 
 def faulty(program: Program, conditions: Conditions, target: PartsTarget) -> FaultyProgram:
