@@ -24,7 +24,7 @@ from lessbits import Event, Faults, LinkModel
 UNTIL = 1e-12
 NETWORKS = [("random-regular:4", 16), ("random-regular:4", 64), ("ring", 16), ("geometric", 32)]
 DROPS = (0.0, 0.1, 0.3, 0.7)
-PARTS = ("silent", "late", "slow", "local", "fixed", "churn")
+PARTS = ("silent", "late", "slow", "local", "searched", "fixed", "churn")
 SLOWER = 5
 GRADIENT, LATENCY, BANDWIDTH = 0.05, 0.02, 10e6  # s, s, bits per second
 
@@ -39,11 +39,10 @@ def problems(nodes, folder):
         yield f"logistic, {name}", lessbits.make_problem("logistic", samples, nodes=nodes, regularization=1e-2)
 
 
-def run(problem, network, faults, iterations=100_000, **options):
+def run(problem, network, faults, iterations=100_000, local_steps=1, **options):
     """Return the trace of edge-dual with the step sizes that these faults get."""
-    method = lessbits.make_method(
-        "edge-dual", problem, network, quantizer="dit-4", stepsizes="practical", faults=faults
-    )
+    choices = {"stepsizes": "practical", "faults": faults, "local_steps": local_steps}
+    method = lessbits.make_method("edge-dual", problem, network, quantizer="dit-4", **choices)
     options = {"until": UNTIL, "record_every": 5, **options}
     return method, lessbits.simulate(problem, network, method, iterations=iterations, faults=faults, **options)
 
@@ -129,9 +128,32 @@ def slow_node():
             line(name, spec, lockstep, f"{waited:.2f}", free, f"{spent:.2f}", f"{waited / spent:.1f}")
 
 
-def local_steps():
-    """Print the bits to the target with several gradient steps between two exchanges, at the best of 60 step sizes."""
-    print("\n## Local steps\n")
+def local_steps(folder):
+    """Print the bits to the target with several gradient steps between two exchanges, at practical step sizes."""
+    print("\n## Local steps, practical step sizes\n")
+    line("problem", "network", "local steps", "θ", "η", "γ", "iterations", "kbit per link")
+    line(*["---"] * 8)
+    file = "mushrooms" if folder is None else Path(folder) / "mushrooms.libsvm.xz"
+    samples = lessbits.load_samples(file).normalized_rows()
+    alike = lessbits.make_problem("logistic", samples, nodes=16, regularization=1e-3, split="iid")
+    ridge = {condition: lessbits.LeastSquares.random(16, 20, condition=condition) for condition in (20.0, 200.0)}
+    for name, problem, spec in (
+        ("logistic, mushrooms, λ = 0.001, samples at random", alike, "random-regular:4"),
+        ("ridge, κ = 20", ridge[20.0], "random-regular:4"),
+        ("ridge, κ = 200", ridge[200.0], "random-regular:4"),
+        ("ridge, κ = 200", ridge[200.0], "ring"),
+    ):
+        network = lessbits.make_network(spec, 16)
+        for steps in (1, 2, 4, 8):
+            method, trace = run(problem, network, None, record_every=4, local_steps=steps)
+            sizes = [f"{float(getattr(method, size)):.3g}" for size in ("theta", "eta", "gamma")]
+            bits = f"{trace['wire_bits_per_link'][-1] / 1000:.1f}"
+            line(name, spec, steps, *sizes, trace["iteration"][-1] if trace.converged else "not", bits)
+
+
+def local_steps_searched():
+    """Print the same for the best of 60 step sizes."""
+    print("\n## Local steps, the best of 60 step sizes\n")
     line("problem", "network", "local steps", "skips", "iterations", "kbit per link")
     line(*["---"] * 6)
     for condition, spec in ((20.0, "random-regular:4"), (200.0, "random-regular:4"), (200.0, "ring")):
@@ -209,7 +231,8 @@ def main():
         "silent": lambda: silent_links(arguments.data, arguments.only),
         "late": late_messages,
         "slow": slow_node,
-        "local": local_steps,
+        "local": lambda: local_steps(arguments.data),
+        "searched": local_steps_searched,
         "fixed": fixed_network,
         "churn": lambda: churn(1000, "random-regular:4", 100),
     }

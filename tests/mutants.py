@@ -61,8 +61,8 @@ MUTANTS = [
     Mutant(
         "off-by-one round in the frames that are expected",
         "engines/distributed/wire.py",
-        "place = Place(self.run, iteration, int(self.back[link]), number)",
-        "place = Place(self.run, iteration + 1, int(self.back[link]), number)",
+        "place = Place(self.run, turn, int(self.back[link]), number)",
+        "place = Place(self.run, turn + 1, int(self.back[link]), number)",
         ("engines/test_stepwise.py",),
     ),
     Mutant(

@@ -13,7 +13,9 @@ COMPARE = """
 import jax
 jax.config.update("jax_enable_x64", True)
 import numpy as np
-from lessbits import Consensus, LeastSquares, make_method, make_network, simulate
+from lessbits import (
+    Consensus, EdgeDual, Event, Faults, LeastSquares, make_method, make_network, make_quantizer, simulate
+)
 
 assert len(jax.devices()) == 8
 for problem, network, method, sizes in (
@@ -26,6 +28,17 @@ for problem, network, method, sizes in (
     assert np.array_equal(one.x, eight.x)
     for name in one.columns:
         assert name == "seconds" or np.array_equal(one[name], eight[name]), name
+
+problem, network = LeastSquares.random(16, 10, condition=5.0), make_network("ring", 16)
+events = [Event(10, "crash", node=3), Event(20, "join", node=3), Event(20, "fail", link=(7, 8))]
+faults = Faults(drop=0.3, delay=(1, 3), part=0.9, events=events, start="neighbour")
+method = EdgeDual(0.2, 0.3, 0.3, 2.0, make_quantizer("dit-4", 10))
+one, eight = (
+    simulate(problem, network, method, iterations=40, record_every=7, devices=count, faults=faults) for count in (1, 8)
+)
+assert np.array_equal(one.x, eight.x)
+assert np.array_equal(one["error"], eight["error"])
+assert np.array_equal(one["wire_bits_per_link"], eight["wire_bits_per_link"])
 print("the same")
 """
 

@@ -44,7 +44,7 @@ def make_node(transport, code):
     """Make a node as its constructor does, but for MPI."""
     transport.__class__ = NodeTransport
     made = object.__new__(Node)
-    made._transport, made.number, made.dim, made.iteration = transport, transport.rank, DIM, 0
+    made._transport, made.number, made.dim, made._steps, made._site = transport, transport.rank, DIM, 0, None
     method = PrimalDual.make(make_quantizer("dit-4", DIM), 0.3, 0.9, dim=DIM)
     made._connect(make_network("ring", NODES), method, None, RunOptions(iterations=100, code=code))
     return made

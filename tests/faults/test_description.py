@@ -3,7 +3,21 @@
 import numpy as np
 import pytest
 
-from lessbits import Event, Faults, InputError, make_network, read_faults
+from lessbits import (
+    Consensus,
+    EdgeDual,
+    Event,
+    Faults,
+    InputError,
+    make_network,
+    make_quantizer,
+    matchings,
+    read_faults,
+    record_faults,
+    simulate,
+)
+from lessbits.faults.conditions import Conditions
+from lessbits.faults.files import plain_faults
 from lessbits.faults.timeline import Timeline
 
 RING = make_network("ring", 6)
@@ -17,8 +31,16 @@ PAIRS = list(zip(RING.owner.tolist(), RING.neighbor.tolist(), strict=True))
         (lambda: Faults(drop="often"), "drop is 'often', but it must be a number"),
         (lambda: Faults(part=0), "part is 0"),
         (lambda: Faults(delay="5-1"), "the first number must not be above the second"),
-        (lambda: Faults(delay="soon"), "delay is 'soon', but it must be a whole number"),
-        (lambda: Faults(delay=(1, 2, 3)), "two numbers of iterations"),
+        (lambda: Faults(delay="soon"), "delay is 'soon', but it must be a number of iterations"),
+        (lambda: Faults(delay=(1, 2, 3)), "a number of iterations or two"),
+        (lambda: Faults(delay="1-"), "delay is '1-'"),
+        (lambda: Faults(delay="1-2-3"), "delay is '1-2-3'"),
+        (lambda: record_faults({}, RING, 3), "faults is {}, but it must be a Faults"),
+        (lambda: record_faults(Faults(), 6, 3), "network is 6, but it must be a Network"),
+        (lambda: record_faults(Faults(), RING, 2**40), "it must be from 1 to 8333333"),
+        (lambda: matchings(6), "network is 6, but it must be a Network"),
+        (lambda: Conditions.of(Faults(slow={3: 2, "3": 5}), RING, 0), "slow names a node twice"),
+        (lambda: Conditions.of(Faults(link_delays={(0, 1): 1, (1, 0): 2}), RING, 0), "link_delays names a link twice"),
         (lambda: Faults(slow={3: 0}), "slow of node 3 is 0"),
         (lambda: Faults(graphs=3), "graphs is 3, but it must be lists of edges"),
         (lambda: Faults(graphs=[(0, 1)]), "it must be lists of edges"),
@@ -76,16 +98,16 @@ def test_a_timeline_says_who_is_there_and_which_parts_there_are():
         Event(20, "leave", node=0),
     ]
     timeline = Timeline(Faults(events=events), RING, 10)
-    assert [(each.first, each.end) for each in timeline.segments] == [(0, 3), (3, 4), (4, 6), (6, 8), (8, 10)]
-    assert [int(each.present.sum()) for each in timeline.segments] == [5, 6, 5, 6, 6]
-    assert np.flatnonzero(timeline.segments[3].fresh_nodes).tolist() == [3]
-    assert timeline.parts(timeline.segments[0]).tolist() == [0, 0, 0, 0, 0, -1]
-    assert timeline.parts(timeline.segments[2]).tolist() == [0, 1, 1, -1, 0, 0]
+    segments = list(timeline.segments())
+    assert [(each.first, each.end) for each in segments] == [(0, 3), (3, 4), (4, 6), (6, 8), (8, 10)]
+    assert [int(each.present.sum()) for each in segments] == [5, 6, 5, 6, 6]
+    assert np.flatnonzero(segments[3].fresh_nodes).tolist() == [3]
+    assert timeline.parts(segments[0]).tolist() == [0, 0, 0, 0, 0, -1]
+    assert timeline.parts(segments[2]).tolist() == [0, 1, 1, -1, 0, 0]
     assert timeline.parts(timeline.at(8)).tolist() == [0] * 6
     # What two nodes shared is forgotten when one of them goes and when one comes, and on a link that fails or heals.
     changed = [
-        {tuple(sorted(pair)) for pair, fresh in zip(PAIRS, each.fresh_links, strict=True) if fresh}
-        for each in timeline.segments
+        {tuple(sorted(pair)) for pair, fresh in zip(PAIRS, each.fresh_links, strict=True) if fresh} for each in segments
     ]
     assert changed[2:] == [{(0, 1), (2, 3), (3, 4)}, {(2, 3), (3, 4)}, {(0, 1)}]
 
@@ -119,7 +141,10 @@ def test_a_file_says_the_same(tmp_path):
         ('drop = "much"', "drop is 'much'"),
         ("link_delays = [3]", "but it must be a list such as"),
         ("graphs = [[0, 1]]", "it must be lists of edges"),
-        ("graphs = ['/dev/zero']", "it is no file"),
+        ("graphs = ['/dev/zero']", "that is no schedule"),
+        ("graphs = ['faults.toml', [[0, 1, 2]]]", 'has the line "graphs ='),
+        ("link_delays = [{link = [0, 1], delay = 1, weight = 2}]", "but it must be a list such as"),
+        ("link_delays = [{link = [0, 1], delay = 1}, {link = [1, 0], delay = 2}]", "names a link twice"),
         ('link_delays = [{link = [0, 1], delay = "9-3"}]', "the first number must not be above the second"),
     ],
 )
@@ -129,6 +154,31 @@ def test_a_bad_file_is_one_line(tmp_path, text, why):
         read_faults(tmp_path / "faults.toml")
     assert why in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_no_file_is_read_without_end():
+    with pytest.raises(InputError, match="has more than 67108864 bytes"):
+        read_faults("/dev/zero")
+
+
+def test_numbers_of_numpy_are_numbers():
+    drop, at = np.float32(0.5), np.int64(3)
+    faults = Faults(drop=drop, delay=(at, at), slow={0: at}, events=[Event(at, "leave", node=1)])
+    assert plain_faults(faults) == plain_faults(
+        Faults(drop=0.5, delay=(3, 3), slow={0: 3}, events=(Event(3, "leave", node=1),))
+    )
+
+
+def test_links_in_no_graph_connect_nothing():
+    timeline = Timeline(Faults(graphs=[[(0, 1), (2, 3)], [(1, 2)], [(4, 5)]]), RING, 10)
+    assert timeline.parts(timeline.at(0)).tolist() == [0, 0, 0, 0, 1, 1]
+
+
+def test_events_after_the_end_are_said(caplog):
+    problem, method = Consensus.random(6, 2), EdgeDual(0.3, 0.5, 1.0, 1.0, make_quantizer("exact", 2))
+    events = [Event(at, what, node=1) for at, what in ((5, "leave"), (20, "join"), (30, "leave"))]
+    simulate(problem, RING, method, iterations=10, faults=Faults(events=events))
+    assert "the run has 10 iterations, so that 2 events of its faults, up to iteration 30, cannot happen" in caplog.text
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path):

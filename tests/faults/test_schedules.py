@@ -93,3 +93,16 @@ def test_graphs_can_be_files(tmp_path):
     (tmp_path / "odd.txt").unlink()
     with pytest.raises(InputError, match="cannot be read"):
         read_faults(tmp_path / "faults.toml")
+
+
+def test_a_recording_with_a_slow_node_is_replayed_though_its_length_is_a_multiple():
+    network, problem = make_network("ring", 8), LeastSquares.random(8, 4, condition=5.0)
+    faults = Faults(drop=0.3, slow={3: 5})
+    method = EdgeDual(0.3, 0.7, 0.5, 1.0, make_quantizer("dit-4", 4))
+    runs = [
+        simulate(problem, network, method, iterations=50, record_every=10, seed=3, faults=each)
+        for each in (faults, record_faults(faults, network, 50, seed=3))
+    ]
+    assert runs[0].x.tobytes() == runs[1].x.tobytes()
+    with pytest.raises(InputError, match="the link 3-4 can speak every 2 iterations only, never in its turn"):
+        simulate(problem, network, method, iterations=5, faults=Faults(graphs=matchings(network), slow={3: 2}))

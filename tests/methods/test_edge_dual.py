@@ -14,6 +14,7 @@ from tiers import slow_but
 from lessbits import (
     Consensus,
     EdgeDual,
+    Faults,
     Gradients,
     InputError,
     LeastSquares,
@@ -197,6 +198,19 @@ def test_fading_messages_follow_the_round_of_their_edge():
     method = EdgeDual(0.4, 0.7, 1.0, 1.0, make_quantizer("fading:1:0.9", DIM))
     trace = simulate(problem, NETWORK, method, iterations=300, record_every=100)
     assert trace["error"][-1] < 1e-17
+    local = LocalNetwork.of(NETWORK)
+    rounds = jnp.arange(NETWORK.links, dtype=jnp.int32) % 7  # as after some silence, or late messages
+    state = method.init(problem, local, Start())._replace(round=rounds)
+    _, (message,), _ = method.send(Step(make_seed(0), jnp.int32(50)), state, problem, local)
+    np.testing.assert_allclose(message.payload.spacing, 0.9 ** np.asarray(rounds), rtol=0.05)  # 16 steps per octave
+
+
+@pytest.mark.parametrize("faults", [Faults(drop=0.5), Faults(delay=(1, 2)), Faults(lose=0.2)], ids=str)
+def test_fading_messages_may_be_silent_and_late(faults):
+    problem = Consensus.random(NODES, DIM)
+    method = EdgeDual(0.3, 0.3, 1.0, 3.0, make_quantizer("fading:1:0.9", DIM))
+    trace = simulate(problem, NETWORK, method, iterations=1200, record_every=400, faults=faults)
+    assert trace["error"][-1] < 1e-17
 
 
 @pytest.mark.parametrize("skips", ["regular", "random"])
@@ -205,6 +219,21 @@ def test_local_steps_exchange_less_often(skips):
     trace = simulate(PROBLEM, NETWORK, method, iterations=1200, record_every=100)
     assert trace["error"][-1] < 1e-18
     assert trace["messages"][-1] == pytest.approx(300 * NETWORK.links, rel=0 if skips == "regular" else 0.15)
+
+
+@pytest.mark.slow
+def test_practical_local_steps_send_fewer_bits_where_the_loss_is_the_slowest_part():
+    """All nodes have one badly conditioned loss, so that gradient descent decides, not the network."""
+    rows = np.diag(np.sqrt(np.geomspace(0.01, 1, DIM) * DIM))
+    targets = np.random.default_rng(0).normal(size=(NODES, DIM))
+    problem = LeastSquares.from_parts([rows] * NODES, list(targets), 0.0)
+    bits = []
+    for local_steps in (1, 4):
+        method = make_method("edge-dual", problem, NETWORK, "dit-4", stepsizes="practical", local_steps=local_steps)
+        trace = simulate(problem, NETWORK, method, iterations=20_000, until=1e-10, record_every=4)
+        assert trace.converged
+        bits.append(trace["wire_bits_per_link"][-1])
+    assert bits[1] < bits[0] / 2
 
 
 @pytest.mark.parametrize("quantizer", ["dit-3", "rand-2"])

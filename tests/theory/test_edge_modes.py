@@ -42,6 +42,21 @@ def test_the_rate_without_noise_is_the_largest_root():
     assert edge_rate(inputs, EdgeSizes(20 * theta, eta, 1.0, gamma), delay=delay) == 1.0
 
 
+@pytest.mark.parametrize("local_steps", [1, 2, 5])
+def test_a_round_of_local_steps_is_the_matrix_of_its_steps(local_steps):
+    """One mode without noise: gradient steps one by one, then the dual step and the correction."""
+    inputs = TheoryInputs(1.0, 1.0, lambda_max=0.7, lambda_min=0.7, max_weight=0.5, omega=0.0)
+    theta, eta, gamma = 0.5, 0.25, 2.0
+    whole = np.eye(2)  # of (x, z)
+    for _ in range(local_steps):
+        whole = np.array([[1 - eta, eta], [0, 1]]) @ whole
+    pull = theta * 0.7
+    whole = np.array([[1 - gamma * eta * pull, 0], [-pull, 1]]) @ whole
+    largest = max(np.abs(np.linalg.eigvals(whole)).max(), (1 - eta) ** local_steps)
+    found = edge_rate(inputs, EdgeSizes(theta, eta, 1.0, gamma), local_steps=local_steps)
+    assert found**local_steps == pytest.approx(largest**2, abs=0.02)
+
+
 CASES = [(name, condition, *fault) for name in NETWORKS for condition in (20, 200) for fault in FAULTS]
 QUICK = [("ring", 20, 0.7, (0, 0)), ("random-regular:4", 20, 0.3, (0, 0)), ("geometric", 20, 1.0, (1, 5))]
 

@@ -210,10 +210,26 @@ def check_faults(faults: Faults | None, method: Method) -> None:
     for kind in sorted(faults.kinds if faults is not None else ()):
         if kind not in method.runs_with:
             raise InputError(f"{method.name} has no answer to {FAULT_KINDS[kind]}: take edge-dual, which has")
-    turns = 0 if faults is None else len(faults.graphs)
-    for period in (getattr(method, "local_steps", 1), *(faults.slow.values() if faults is not None else ())):
-        if turns > 1 and math.gcd(turns, period) > 1:
+    if faults is not None and faults.graphs:
+        regular = getattr(method, "local_steps", 1) if getattr(method, "skips", "regular") == "regular" else 1
+        _check_turns(faults, regular)
+
+
+def _check_turns(faults: Faults, regular: int) -> None:
+    """Raise an `InputError` if a link is never in the graph when both its ends speak, every `regular` iterations."""
+    turns, slow = len(faults.graphs), {str(node): times for node, times in faults.slow.items()}
+    if math.gcd(turns, math.lcm(regular, *slow.values())) == 1:
+        return
+    never: dict[frozenset[str], int] = {}
+    for turn, edges in enumerate(faults.graphs):
+        for edge in edges:
+            ends = frozenset(map(str, edge))
+            period = math.lcm(regular, *(slow.get(end, 1) for end in ends))
+            meets = turn % math.gcd(turns, period) == 0
+            never[ends] = 0 if meets or never.get(ends) == 0 else period
+    for ends, period in never.items():
+        if period:
             raise InputError(
-                f"{turns} graphs take turns, and some nodes speak every {period} iterations, so that some links would "
-                "never speak: take numbers without a common factor"
+                f"{turns} graphs take turns, and the link {'-'.join(sorted(ends))} can speak every {period} iterations "
+                "only, never in its turn: take numbers without a common factor"
             )

@@ -13,6 +13,7 @@ from lessbits.codecs.base import Codec
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.checkpoint_files import METHOD, PART, Identity
 from lessbits.engines.scoring import METRICS
+from lessbits.faults.files import plain_faults
 from lessbits.methods.base import Method
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -63,7 +64,7 @@ def run_identity(
         "code": " ".join(codes),
         "seed": str(options.seed),
         "record_every": str(options.interval),
-        **({} if options.faults is None else {"faults": fingerprint(options.faults)}),
+        **({} if options.faults is None else {"faults": fingerprint(plain_faults(options.faults))}),
         "precision": str(jnp.result_type(float)),
     }
     return Identity(marks, all_gather(computed_values(problem)), tolerance_of(problem))

@@ -18,6 +18,7 @@ from lessbits.problems.base import Problem
 # Fitted to the largest memory of runs of 3 iterations, 150 to 2000 nodes, 5 to 4000 dimensions.
 PROGRAM = 150_000_000  # bytes of the compiled program, and of compiling it
 COPIES = 3  # of each message: as it is sent, as it is kept from being computed again, and while it is made
+IN_FLIGHT = 2  # messages of a link that may be under way
 PER_LINK = 40  # bytes
 PER_MESSAGE = 300  # bytes of each message that belongs to one link: random numbers and lengths
 MATRICES = 3  # per node, with dual gradients: the Hessian, its factor, and one more while it is made
@@ -25,26 +26,31 @@ MATRICES = 3  # per node, with dual gradients: the Hessian, its factor, and one 
 MOST_PER_NUMBER, MOST_PER_LINK = 64, 1000
 
 
-def check_run_fits(problem: Problem, local: LocalNetwork, method: Method) -> None:
-    """Raise an `InputError` if a run needs more memory than is free. Problem and network are in memory already."""
+def check_run_fits(problem: Problem, local: LocalNetwork, method: Method, late: bool = False) -> None:
+    """Raise an `InputError` if a run needs more memory than is free. Problem and network are in memory already.
+
+    Messages that may be `late` are also kept while they are in flight.
+    """
+    method = method.with_delays() if late else method
     free, links, dim = free_device_memory(), local.links.shape[0], problem.dim
-    numbers = (links * len(method.compressors) + 8 * problem.nodes) * dim
+    numbers = (links * (len(method.compressors) + late * IN_FLIGHT) + 8 * problem.nodes) * dim
     matrices = _matrix_bytes(problem, method)
     # The shapes of arrays take some milliseconds to find, which most runs need not spend.
     if free is None or MOST_PER_NUMBER * numbers + MOST_PER_LINK * links + matrices + PROGRAM < free / 2:
         return
     check_fits(
-        run_bytes(problem, local, method),
+        run_bytes(problem, local, method, late),
         free,
         f"a run of {method.name} with {problem.nodes:,} nodes, {links:,} links and {dim:,} dimensions",
         "take fewer nodes, a sparser network, fewer dimensions, or broadcast messages",
     )
 
 
-def run_bytes(problem: Problem, local: LocalNetwork, method: Method) -> int:
+def run_bytes(problem: Problem, local: LocalNetwork, method: Method, late: bool = False) -> int:
     """Return about how many bytes a run takes: its state twice, its messages, and the compiled program."""
     state, outbox = jax.eval_shape(_first_messages, method, problem, local)
-    arrays = 2 * tree_bytes(state) + COPIES * tree_bytes(outbox) + _matrix_bytes(problem, method)
+    kept = tree_bytes(state) + late * IN_FLIGHT * tree_bytes(outbox)
+    arrays = 2 * kept + COPIES * tree_bytes(outbox) + _matrix_bytes(problem, method)
     links = local.links.shape[0]
     return PROGRAM + arrays + links * (PER_LINK + PER_MESSAGE * sum(message.per_link for message in outbox))
 

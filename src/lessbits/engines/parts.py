@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.pytrees import put, pytree
-from lessbits._internal.summation import squared_distances, squared_norms
+from lessbits._internal.summation import squared_distances, squared_norms, sum_pairwise
 from lessbits.engines.scoring import MetricChoice, Target
 from lessbits.problems.base import Problem
 
@@ -52,7 +52,7 @@ def score_parts(x: jax.Array, problem: Problem, target: PartsTarget) -> dict[str
     count = jnp.sum(there).astype(x.dtype)
 
     def mean(values: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.where(there, values, 0)) / count
+        return sum_pairwise(jnp.where(there, values, 0)) / count
 
     def means(rows: jax.Array) -> jax.Array:
         """Return the mean over each part, at each of its nodes."""

@@ -14,8 +14,9 @@ import numpy as np
 from lessbits._internal.axes import PerLink, PerNode, Shared
 from lessbits._internal.pytrees import put, pytree
 from lessbits._internal.randomness import Purpose, Step, draws, make_seed
+from lessbits.errors import InputError
 from lessbits.faults.description import Faults
-from lessbits.faults.timeline import Segment, link_numbers, node_number
+from lessbits.faults.timeline import Lookup, Segment
 from lessbits.networks.network import Network
 
 
@@ -54,17 +55,19 @@ class Conditions:
     @classmethod
     def of(cls, faults: Faults, network: Network, seed: int) -> "Conditions":
         """Return the conditions at the start, where all are there; `seed` is that of the run."""
-        period = np.ones(network.nodes, np.int32)
+        period, lookup = np.ones(network.nodes, np.int32), Lookup(network)
         for node, times in faults.slow.items():
-            period[node_number(network, node)] = times
+            period[lookup.node(node)] = times
         delay = np.tile(np.array(faults.delay or (0, 0)), (network.links, 1))
         for link, bounds in faults.link_delays.items():
-            delay[link_numbers(network, [link])] = bounds
+            delay[lookup.links([link])] = bounds
+        _check_once("slow", "node", [lookup.node(node) for node in faults.slow])
+        _check_once("link_delays", "link", [lookup.links([link]).min() for link in faults.link_delays])
         table = np.ones((1, network.links), bool)
         if faults.graphs:
             table = np.zeros((_padded(len(faults.graphs)), network.links), bool)
             for row, edges in enumerate(faults.graphs):
-                table[row, link_numbers(network, edges)] = True
+                table[row, lookup.links(edges)] = True
         chances = [faults.drop, faults.fail, faults.heal, faults.part, faults.lose]
         return cls(
             present=put(np.ones(network.nodes), np.bool_),
@@ -113,6 +116,12 @@ class Conditions:
         lost = jnp.floor(jnp.log(coin) / jnp.log(jnp.maximum(self.chances[4], 1e-30))).astype(jnp.int32)
         spread = draw.split(Purpose.DELAY).integers(1, most - least + 1)[:, 0]
         return Tries(1 + lost, least + spread + lost * jnp.maximum(most, 1))
+
+
+def _check_once(entry: str, kind: str, numbers: list[int]) -> None:
+    """Raise an `InputError` if a node or a link is named twice, by its number and its name or in both directions."""
+    if len(set(numbers)) < len(numbers):
+        raise InputError(f"{entry} names a {kind} twice: give each {kind} one number")
 
 
 def _padded(count: int) -> int:

@@ -1,5 +1,6 @@
 """The description of what goes wrong in a network: numbers for what happens at random, and events at given times."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
@@ -38,7 +39,7 @@ class Event:
 
     def __post_init__(self) -> None:
         """Check the values that need no network."""
-        check_whole("the time of an event", self.at, 0)
+        object.__setattr__(self, "at", check_whole("the time of an event", self.at, 0))
         check_name("event", self.what, (*NODE_EVENTS, *LINK_EVENTS))
         of_node = self.what in NODE_EVENTS
         if (self.node is None) == of_node or (self.link is None) != of_node:
@@ -46,6 +47,8 @@ class Event:
             raise InputError(f"the event {self.what!r} at iteration {self.at} is one of {takes}: give it {takes}")
         if self.link is not None and not _is_pair(self.link):
             raise InputError(f"the link of the event {self.what!r} is {shown(self.link)}, but a link has two nodes")
+        if self.link is not None:
+            object.__setattr__(self, "link", tuple(self.link))
 
     def __str__(self) -> str:
         """Say it in a few words."""
@@ -101,29 +104,33 @@ class Faults:
 
     def __post_init__(self) -> None:
         """Check the values that need no network."""
+        # Numbers become Python's, and lists become tuples, so that equal faults compare equal.
         for name in ("drop", "fail", "lose"):
-            check_number(name, getattr(self, name), 0, 0.999)
+            self._set(name, float(check_number(name, getattr(self, name), 0, 0.999)))
         for name in ("heal", "part"):
-            check_number(name, getattr(self, name), 0.001, 1)
+            self._set(name, float(check_number(name, getattr(self, name), 0.001, 1)))
         check_name("start of nodes that join", self.start, STARTS)
-        if self.seed is not None:
-            check_seed(self.seed)
-        if self.delay is not None:
-            object.__setattr__(self, "delay", _delay(self.delay))
+        self._set("seed", None if self.seed is None else check_seed(self.seed))
+        self._set("delay", None if self.delay is None else _delay(self.delay))
         check_kind("link_delays", self.link_delays, Mapping, "give links and delays, such as {(0, 1): (3, 5)}")
         for link in self.link_delays:
             if not _is_pair(link):
                 raise InputError(f"link_delays has the link {shown(link)}, but a link has two nodes")
-        object.__setattr__(self, "link_delays", {link: _delay(given) for link, given in self.link_delays.items()})
+        self._set("link_delays", {link: _delay(given) for link, given in self.link_delays.items()})
         check_kind("slow", self.slow, Mapping, 'give nodes and whole numbers, such as {"3": 5}')
-        for node, times in self.slow.items():
-            check_whole(f"slow of node {node}", times, 1, LARGEST_DELAY)
+        slow = {node: check_whole(f"slow of node {node}", n, 1, LARGEST_DELAY) for node, n in self.slow.items()}
+        self._set("slow", slow)
         if not _are_graphs(self.graphs):
             raise InputError(
                 f"graphs is {shown(self.graphs)}, but it must be lists of edges, and an edge has two nodes: "
                 "[[(0, 1)], [(1, 2)]]"
             )
         self._check_events()
+        self._set("graphs", tuple(tuple(map(tuple, graph)) for graph in self.graphs))
+        self._set("events", tuple(self.events))
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     def _check_events(self) -> None:
         if isinstance(self.events, str) or not isinstance(self.events, Sequence):
@@ -211,14 +218,14 @@ def _are_graphs(given: Any) -> bool:
 def _delay(given: Any) -> tuple[int, int]:
     """Return the bounds of a delay, given as two numbers or as text such as 1-5."""
     if isinstance(given, str):
-        first, _, last = given.partition("-")
-        parts: list[Any] = [int(part) if part.isdecimal() else part for part in (first, last or first)]
+        found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", given)
+        parts: list[Any] = [int(found[1]), int(found[2] or found[1])] if found else []
     elif isinstance(given, Sequence):
         parts = list(given)
     else:
         parts = [given, given]
     if len(parts) != 2:
-        raise InputError(f"delay is {shown(given)}, but it must be two numbers of iterations, such as 1-5")
+        raise InputError(f"delay is {shown(given)}, but it must be a number of iterations or two, such as 3 or 1-5")
     low, high = (check_whole("delay", part, 0, LARGEST_DELAY) for part in parts)
     if low > high:
         raise InputError(f"delay is {low}-{high}, but the first number must not be above the second")

@@ -36,14 +36,8 @@ def read_faults(path: str | Path) -> Faults:
     """
     file = check_path("the file of faults", path)
     try:
-        if file.stat().st_size > LARGEST_FILE:
-            raise InputError(f"the file of faults {file} has more than {LARGEST_FILE} bytes: that is no schedule")
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"the file of faults {file} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
+        values = tomllib.loads(_text(file, "the file of faults"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"the file of faults {file} is no TOML: {error}") from None
     return faults_of(values, f"the file of faults {file}", file.parent)
 
@@ -86,20 +80,28 @@ def faults_of(values: Mapping[str, Any], where: str, folder: Path | None = None)
     graphs = values.get("graphs", [])
     if not isinstance(graphs, list):
         raise InputError(f"graphs in {where} is {shown(graphs)}, but it must be a list of lists of edges, or of files")
-    by_link = values.get("link_delays", [])
-    try:
-        link_delays = {tuple(each["link"]): each["delay"] for each in by_link}
-    except (TypeError, KeyError):
-        raise InputError(
-            f"link_delays in {where} is {shown(by_link)}, but it must be a list such as "
-            '[{link = [0, 1], delay = "3-5"}]'
-        ) from None
     known = {
-        "link_delays": link_delays,
+        "link_delays": _link_delays(values.get("link_delays", []), where),
         "graphs": tuple(_graph(each, folder) for each in graphs),
         "events": tuple(_event(each, where) for each in events),
     }
     return Faults(**{**values, **known})
+
+
+def _link_delays(given: Any, where: str) -> dict[tuple[Any, Any], Any]:
+    """Return the delays of single links, which a file lists as tables."""
+    try:
+        if any(each.keys() != {"link", "delay"} for each in given):
+            raise KeyError
+        links = [tuple(each["link"]) for each in given]
+        if len({frozenset(map(str, link)) for link in links}) < len(links):
+            raise InputError(f"link_delays in {where} names a link twice: give each link one delay")
+        return {link: each["delay"] for link, each in zip(links, given, strict=True)}
+    except (AttributeError, TypeError, KeyError):
+        raise InputError(
+            f"link_delays in {where} is {shown(given)}, but it must be a list such as "
+            '[{link = [0, 1], delay = "3-5"}]'
+        ) from None
 
 
 def _graph(given: Any, folder: Path | None) -> tuple[tuple[Any, Any], ...]:
@@ -109,14 +111,26 @@ def _graph(given: Any, folder: Path | None) -> tuple[tuple[Any, Any], ...]:
     if not isinstance(given, str) or folder is None:
         return given  # which is refused
     file = folder / check_path("a file of edges", given)
+    lines = _text(file, "the file of edges").splitlines()
+    rows = [tuple(line.split()) for line in lines if line.strip() and not line.startswith("#")]
+    for row in rows:
+        if len(row) != 2:
+            raise InputError(f"the file of edges {file} has the line {shown(' '.join(row))}, but an edge has two nodes")
+    return tuple((first, second) for first, second in rows)
+
+
+def _text(file: Path, what: str) -> str:
+    """Return the text of a file, of which no more is read than a schedule can have."""
     try:
-        if not file.is_file() or file.stat().st_size > LARGEST_FILE:
-            raise InputError(f"the file of edges {file} cannot be read: it is no file, or has too many bytes")
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError) as error:
-        raise InputError(f"the file of edges {file} cannot be read: {error}") from None
-    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    return tuple((row[0], row[1]) if len(row) > 1 else tuple(row) for row in rows)  # type: ignore[misc]
+        with file.open("rb") as stream:
+            content = stream.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise InputError(f"{what} {file} has more than {LARGEST_FILE} bytes: that is no schedule")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{what} {file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{what} {file} is no text: {error}") from None
 
 
 def plain_faults(faults: Faults) -> dict[str, Any]:
@@ -140,7 +154,10 @@ def _told(event: Event) -> dict[str, Any]:
 
 
 def _event(given: Any, where: str) -> Event:
-    check_kind(f"an event in {where}", given, dict, 'write {at = 100, what = "leave", node = 2}')
+    if not isinstance(given, dict):
+        raise InputError(
+            f'an event in {where} is {shown(given)}, but it must be a table: {{at = 100, what = "leave", node = 2}}'
+        )
     for name in given:
         check_name(f"entry of an event in {where}", name, [entry.name for entry in fields(Event)])
     for name in ("at", "what"):

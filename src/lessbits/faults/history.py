@@ -10,7 +10,7 @@ from lessbits._internal.wording import counted
 from lessbits.errors import printable
 from lessbits.faults.description import Event, Faults
 from lessbits.faults.files import plain_faults
-from lessbits.faults.timeline import Timeline, node_number
+from lessbits.faults.timeline import Lookup, Timeline
 from lessbits.networks.network import Network
 
 MOST_EVENTS = 10_000  # longer lists are not stored
@@ -39,23 +39,27 @@ def history(faults: Faults, network: Network, iterations: int) -> dict[str, Any]
         del kept["events"]
         return {"faults": kept, "events": [[0, f"{len(faults.events)} events, too many to list"]]}
     timeline = Timeline(faults, network, iterations)
-    events = [(segment.first, event) for segment in timeline.segments for event in segment.events]
-    absent = np.flatnonzero(~timeline.segments[0].present)
+    events = [(first, event) for first, found in timeline.events.items() for event in found]
+    absent = np.flatnonzero(~timeline.at(0).present)
     return {
         "faults": kept,
         "events": [[at, printable(str(event))] for at, event in events],
         "parts": _parts(timeline),
-        "gone": _spans(network, events, ("leave", "crash"), ("join",), iterations, absent),
-        "paused": _spans(network, events, ("pause",), ("resume", "leave", "crash"), iterations),
+        "gone": _spans(timeline.lookup, events, ("leave", "crash"), ("join",), iterations, absent),
+        "paused": _spans(timeline.lookup, events, ("pause",), ("resume", "leave", "crash"), iterations),
     }
 
 
 def _parts(timeline: Timeline) -> list[list[Any]]:
     """Return when the network fell into other parts than before."""
-    numbered = map(timeline.parts, timeline.segments)
-    texts = ["", *(_in_words(sorted(np.bincount(part[part >= 0]).tolist(), reverse=True)) for part in numbered)]
-    changes = zip(timeline.segments, pairwise(texts), strict=True)
-    return [[segment.first, after or ONE_PART] for segment, (before, after) in changes if after != before]
+    texts = ["", *(_in_words(_sizes(timeline.parts(segment))) for segment in timeline.segments())]
+    changes = zip(timeline.firsts, pairwise(texts), strict=True)
+    return [[first, after or ONE_PART] for first, (before, after) in changes if after != before]
+
+
+def _sizes(parts: np.ndarray) -> list[int]:
+    """Return the numbers of nodes of the parts, the largest first."""
+    return sorted(np.bincount(parts[parts >= 0]).tolist(), reverse=True)
 
 
 def _in_words(sizes: Sequence[int]) -> str:
@@ -74,7 +78,7 @@ def _in_words(sizes: Sequence[int]) -> str:
 
 
 def _spans(
-    network: Network,
+    lookup: Lookup,
     events: Sequence[tuple[int, Event]],
     begins: Sequence[str],
     ends: Sequence[str],
@@ -87,7 +91,7 @@ def _spans(
     for at, event in events:
         if event.node is None:
             continue
-        node = node_number(network, event.node)
+        node = lookup.node(event.node)
         if event.what in begins:
             since.setdefault(node, at)
         elif event.what in ends and node in since:

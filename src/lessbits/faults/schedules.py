@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.errors import InputError, check_whole
+from lessbits.errors import InputError, check_kind, check_whole
 from lessbits.faults.conditions import Conditions
 from lessbits.faults.description import Faults
 from lessbits.networks.network import Network
 
 Edges = list[tuple[int, int]]
+MOST_RECORDED = 10**8  # links times iterations of a recording: each takes some bytes
 
 
 def matchings(network: Network) -> list[Edges]:
@@ -29,6 +30,7 @@ def matchings(network: Network) -> list[Edges]:
     """
     import networkx
 
+    check_kind("network", network, Network, "make one with lessbits.make_network")
     once = network.owner < network.neighbor
     graph = networkx.Graph(list(zip(network.owner[once].tolist(), network.neighbor[once].tolist(), strict=True)))
     colours = networkx.greedy_color(networkx.line_graph(graph), "largest_first")
@@ -122,13 +124,15 @@ def record_faults(faults: Faults, network: Network, iterations: int, seed: int =
         >>> recorded
         Faults(seed=0, 3 graphs)
     """
+    check_kind("faults", faults, Faults, "make them with lessbits.Faults")
+    check_kind("network", network, Network, "make one with lessbits.make_network")
+    numbers = jnp.arange(check_whole("iterations", iterations, 1, MOST_RECORDED // network.links), dtype=jnp.int32)
     conditions = Conditions.of(faults, network, seed)
 
     def at(burst: jax.Array, iteration: jax.Array) -> tuple[jax.Array, jax.Array]:
         now, burst = conditions.at(iteration, burst)
         return burst, now.up
 
-    numbers = jnp.arange(check_whole("iterations", iterations, 1), dtype=jnp.int32)
     _, spoken = jax.lax.scan(at, conditions.start(), numbers)
     once = network.owner < network.neighbor
     pairs = np.stack([network.owner, network.neighbor], axis=1)

@@ -1,6 +1,7 @@
 """Events in time: who is there between two of them, which links exist, and which parts the network falls into."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,33 +39,44 @@ class Segment:
     events: tuple[Event, ...] = ()
 
 
-def node_number(network: Network, node: Any) -> int:
-    """Return the number of a node that is given by number or by name."""
-    names = network.names or ()
-    if isinstance(node, str) and node in names:
-        return names.index(node)
-    number = int(node) if isinstance(node, str) and node.isdecimal() else node
-    if not is_whole(number, 0, network.nodes - 1):
-        has = f"nodes {', '.join(names[:8])}{', …' if len(names) > 8 else ''}" if names else f"0 to {network.nodes - 1}"
-        raise InputError(f"the faults name node {shown(node)}, but the network has {has}")
-    return int(number)
+class Lookup:
+    """The numbers of the nodes and links that faults name.
 
+    Args:
+        network: The network that has them.
+    """
 
-def link_numbers(network: Network, edges: Sequence[Sequence[Any]]) -> np.ndarray:
-    """Return the numbers of the links of some edges, in both directions."""
-    ends = [[node_number(network, end) for end in edge] for edge in edges]
-    where = {
-        pair: link for link, pair in enumerate(zip(network.owner.tolist(), network.neighbor.tolist(), strict=True))
-    }
-    for edge, (first, second) in zip(edges, ends, strict=True):
-        if (first, second) not in where:
-            raise InputError(f"the faults name the link {edge[0]}-{edge[1]}, but the network has no such link")
-    found = [where[pair] for first, second in ends for pair in ((first, second), (second, first))]
-    return np.array(found, dtype=np.int64)
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.names = {name: number for number, name in enumerate(network.names or ())}
+        pairs = zip(network.owner.tolist(), network.neighbor.tolist(), strict=True)
+        self.link_of = {pair: link for link, pair in enumerate(pairs)}
+
+    def node(self, node: Any) -> int:
+        """Return the number of a node that is given by number or by name."""
+        if isinstance(node, str) and node in self.names:
+            return self.names[node]
+        number = int(node) if isinstance(node, str) and node.isdecimal() else node
+        if not is_whole(number, 0, self.network.nodes - 1):
+            names = list(self.names)
+            listed = f"nodes {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+            has = listed if names else f"0 to {self.network.nodes - 1}"
+            raise InputError(f"the faults name node {shown(node)}, but the network has {has}")
+        return int(number)
+
+    def links(self, edges: Iterable[Sequence[Any]]) -> np.ndarray:
+        """Return the numbers of the links of some edges, in both directions."""
+        found = []
+        for edge in edges:
+            first, second = (self.node(end) for end in edge)
+            if (first, second) not in self.link_of:
+                raise InputError(f"the faults name the link {edge[0]}-{edge[1]}, but the network has no such link")
+            found += [self.link_of[first, second], self.link_of[second, first]]
+        return np.array(found, dtype=np.int64)
 
 
 class Timeline:
-    """The segments of a run.
+    """The segments of a run. They are made when they are asked for: a run may have many, of a large network.
 
     Args:
         faults: What happens.
@@ -73,80 +85,111 @@ class Timeline:
     """
 
     def __init__(self, faults: Faults, network: Network, iterations: int) -> None:
-        self.network, self.iterations = network, iterations
-        first_of: dict[int, Event] = {}
+        self.network, self.iterations, self.lookup = network, iterations, Lookup(network)
+        self.events: dict[int, list[Event]] = {0: []}
+        joins_first: dict[int, bool] = {}
         for event in faults.events:
             if event.node is not None:
-                first_of.setdefault(node_number(network, event.node), event)
-        self.present = np.ones(network.nodes, bool)
-        for node, event in first_of.items():
-            self.present[node] = event.what != "join"  # one that joins first was not there before
-        self.paused = np.zeros(network.nodes, bool)
-        self.failed, self.silent = np.zeros(network.links, bool), np.zeros(network.links, bool)
-        times = sorted({0, *(event.at for event in faults.events if event.at < iterations)})
-        self.segments: list[Segment] = []
-        for first, end in zip(times, [*times[1:], iterations], strict=True):
-            self._add(first, end, tuple(event for event in faults.events if event.at == first))
+                joins_first.setdefault(self.lookup.node(event.node), event.what == "join")
+            else:
+                self.lookup.links([event.link or ()])
+            if event.at < iterations:
+                self.events.setdefault(event.at, []).append(event)
+        self.absent = np.array([node for node, joins in joins_first.items() if joins], dtype=np.int64)
+        self.firsts = list(self.events)  # events are in order
+        self.spoken = np.ones(network.links, bool)  # in one of the graphs that take turns
+        if faults.graphs:
+            self.spoken[:] = False
+            self.spoken[self.lookup.links({edge for graph in faults.graphs for edge in graph})] = True
+        self._rewind()
+        for first in self.firsts:  # each event must be possible
+            for event in self.events[first]:
+                self._apply(event)
+            if not self.count:
+                raise InputError(f"all nodes are gone at iteration {first}: leave one in the network")
+        self._rewind()
 
-    def _add(self, first: int, end: int, events: tuple[Event, ...]) -> None:
-        before_nodes, before_links = self.present.copy(), self._links()
+    def _rewind(self) -> None:
+        """Go back to the time before the first iteration."""
+        self.present = np.ones(self.network.nodes, bool)
+        self.present[self.absent] = False  # one that joins first was not there before
+        self.count = int(self.present.sum())
+        self.paused = np.zeros(self.network.nodes, bool)
+        self.failed, self.silent = np.zeros(self.network.links, bool), np.zeros(self.network.links, bool)
+        self.place = -1
+        self.segment: Segment | None = None
+
+    def segments(self) -> Iterator[Segment]:
+        """Return all segments, in order."""
+        return map(self.at, self.firsts)
+
+    def at(self, iteration: int) -> Segment:
+        """Return the segment of an iteration; the last one after the end."""
+        place = bisect_right(self.firsts, iteration) - 1
+        if place < self.place:
+            self._rewind()
+        while self.place < place:
+            self._advance(made=self.place + 1 == place)
+        assert self.segment is not None
+        return self.segment
+
+    def is_last(self, segment: Segment) -> bool:
+        """Return whether nothing happens after a segment."""
+        return segment.first == self.firsts[-1]
+
+    def _advance(self, made: bool) -> None:
+        """Go to the next segment; without `made` it is passed over."""
+        self.place += 1
+        first = self.firsts[self.place]
+        end = self.firsts[self.place + 1] if self.place + 1 < len(self.firsts) else self.iterations
+        events = tuple(self.events[first])
+        before_nodes, before_links = self.present.copy(), self._links() if made else None
         for event in events:
             self._apply(event)
-        links = self._links()
-        fresh_nodes = self.present & ~before_nodes
-        restarted = [node_number(self.network, event.node) for event in events if event.what == "join"]
+        if before_links is None:
+            return
+        links, fresh_nodes = self._links(), self.present & ~before_nodes
+        restarted = [self.lookup.node(event.node) for event in events if event.what == "join"]
         fresh_nodes[restarted] = True  # also one that left in this very iteration
-        owner, neighbor = self.network.owner, self.network.neighbor
+        fresh_links = links != before_links
+        fresh_links |= fresh_nodes[self.network.owner] | fresh_nodes[self.network.neighbor]
         failing = [event.link for event in events if event.what == "fail" and event.link is not None]
-        fresh_links = (links != before_links) | fresh_nodes[owner] | fresh_nodes[neighbor]
-        fresh_links[link_numbers(self.network, failing)] = True  # also where one heals in this very iteration
-        if not self.present.any():
-            raise InputError(f"all nodes are gone at iteration {first}: leave one in the network")
-        self.segments.append(
-            Segment(
-                first,
-                end,
-                self.present.copy(),
-                links,
-                self.paused.copy(),
-                self.silent.copy(),
-                fresh_nodes,
-                fresh_links,
-                events,
-            )
-        )
+        fresh_links[self.lookup.links(failing)] = True  # also where one heals in this very iteration
+        states = (self.present.copy(), links, self.paused.copy(), self.silent.copy())
+        self.segment = Segment(first, end, *states, fresh_nodes, fresh_links, events)
 
     def _links(self) -> np.ndarray:
         return ~self.failed & self.present[self.network.owner] & self.present[self.network.neighbor]
 
     def _apply(self, event: Event) -> None:
         if event.node is not None:
-            node = node_number(self.network, event.node)
+            node = self.lookup.node(event.node)
             there, paused = bool(self.present[node]), bool(self.paused[node])
             possible = {"join": not there, "pause": there and not paused, "resume": paused}.get(event.what, there)
             state = "there" if there and not paused else "paused" if there else "gone"
             if not possible:
                 raise InputError(f"{event} at iteration {event.at} cannot be: the node is {state} then")
             self.present[node] = event.what not in ("leave", "crash")
+            self.count += int(self.present[node]) - there
             self.paused[node] = event.what == "pause"
             return
-        links = link_numbers(self.network, [event.link or ()])
+        links = self.lookup.links([event.link or ()])
         down = bool(self.failed[links[0]] or self.silent[links[0]])
         if down != (event.what == "heal"):
             raise InputError(f"{event} at iteration {event.at} cannot be: the link is {'down' if down else 'up'} then")
         self.failed[links] = event.what == "fail"
         self.silent[links] = event.what == "silence"
 
-    def at(self, iteration: int) -> Segment:
-        """Return the segment of an iteration; the last one after the end."""
-        return next((each for each in self.segments if each.first <= iteration < each.end), self.segments[-1])
-
     def parts(self, segment: Segment) -> np.ndarray:
-        """Return the number of the connected part of each node; -1 for those that are not there."""
+        """Return the number of the connected part of each node; -1 for those that are not there.
+
+        A link that is in none of the graphs that take turns never speaks, and connects nothing.
+        """
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
-        owner, neighbor = self.network.owner[segment.links], self.network.neighbor[segment.links]
+        links = segment.links & self.spoken
+        owner, neighbor = self.network.owner[links], self.network.neighbor[links]
         graph = coo_array((np.ones(len(owner)), (owner, neighbor)), shape=(self.network.nodes,) * 2)
         _, labels = connected_components(graph, directed=False)
         labels = np.where(segment.present, labels, -1)

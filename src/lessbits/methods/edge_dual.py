@@ -20,9 +20,10 @@ from typing import Annotated, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from lessbits._internal.axes import Axis, PerLink
-from lessbits._internal.pytrees import choose_rows, pytree, static
+from lessbits._internal.pytrees import choose_rows, on_cpu, pytree, static
 from lessbits._internal.randomness import Purpose, Step, draws, message_draws
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError, check_name
@@ -205,24 +206,33 @@ class EdgeDual(Method):
             arrived = arrived & waiting.sent
             # Not the payload that `send` put into the state, which a compiler might compute once more.
             waiting = Waiting(sent.payload, waiting.sent & ~arrived)
-        mine = separate(self.quantizer.decode(sent.payload))
-        theirs = separate(self.quantizer.decode(received.take(everywhere)))
+        mine = self.quantizer.decode(sent.payload)
+        theirs = self.quantizer.decode(received.take(everywhere))
         memory = state.memory
         if memory is None:
-            apart = mine - theirs
+            apart = separate(mine) - separate(theirs)
         else:
-            apart = (memory.mine + mine) - (memory.theirs + theirs)
             memory = EdgeMemories(
                 memory.mine + separate(self.alpha * mine), memory.theirs + separate(self.alpha * theirs)
             )
+            # h + q, but from the new memories: then the old ones have one reader each, and are overwritten in place.
+            rest = 1 - self.alpha
+            apart = (memory.mine + separate(rest * mine)) - (memory.theirs + separate(rest * theirs))
         # Both ends must round alike: this order of operations, and no other.
         y = state.y - separate((self.theta * local.weight)[:, None] * apart)
         rounds = state.round + 1
         if arrived is not None:
             y, memory, rounds = choose_rows(arrived, (y, memory, rounds), (state.y, state.memory, state.round))
         z = local.sum(lambda slot: y[slot.links])
-        x = state.x + separate(self.gamma * self.eta * (z - state.z))
-        return state._replace(x=x, z=z, y=y, memory=memory, round=rounds, waiting=waiting)
+        return state._replace(x=self._corrected(state, z), z=z, y=y, memory=memory, round=rounds, waiting=waiting)
+
+    def _corrected(self, state: EdgeDualState, z: jax.Array) -> jax.Array:
+        """Return x + γη(z⁺ - z). Where γ is zero, a CPU leaves it out; on a GPU a condition would take longer."""
+
+        def corrected(x: jax.Array) -> jax.Array:
+            return x + separate(self.gamma * self.eta * (z - state.z))
+
+        return lax.cond(self.gamma > 0, corrected, lambda x: x, state.x) if on_cpu() else corrected(state.x)
 
     def reset(
         self, state: EdgeDualState, fresh: EdgeDualState, nodes: jax.Array, links: jax.Array, local: LocalNetwork

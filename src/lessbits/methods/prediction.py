@@ -49,14 +49,16 @@ def theory_inputs(request: MethodRequest, noise: bool = True) -> TheoryInputs:
 
 
 def predict_edge_sizes(request: MethodRequest) -> EdgeSizes:
-    """Return practical step sizes of `edge-dual`, for links that speak as often as the faults and local steps allow.
+    """Return practical step sizes of `edge-dual`, for links that speak as often as the faults allow, and local steps.
 
+    Exchanges are taken to be left out regularly. Those that are left out at random need smaller step sizes.
     α is 1/(1+ω): where the memories are not the slowest part, the predicted rate does not depend on it, but runs do.
     """
     given = {"alpha": 1 / (1 + request.omega), **request.given}
-    speaking, delay = speaking_of(request), 0 if request.faults is None else request.faults.longest_delay
+    regular = request.local_steps
+    speaking, delay = speaking_of(request) * regular, 0 if request.faults is None else request.faults.longest_delay
     delay = min(delay, LONGEST_MODELLED)
-    question = (_typical_inputs(request), speaking, delay, request.gradients.option, given)
+    question = (_typical_inputs(request), speaking, delay, request.gradients.option, given, regular)
 
     def search() -> list[float]:
         return [float(size) for size in edge_step_sizes(*question)]

@@ -9,7 +9,11 @@ from lessbits.engines.recording.trace import Trace
 from lessbits.errors import printable
 from lessbits.faults.history import ONE_PART
 
-THINGS = {"graphs": "graph", "slow": "slow node"}  # of which only the number is said
+THINGS = {
+    "graphs": "graph",
+    "slow": "slow node",
+    "link_delays": "link delay",
+}  # of which only the number is said
 
 
 def faults_in_words(trace: Trace) -> str:
@@ -31,6 +35,8 @@ def _in_words(name: str, value: Any) -> str:
 
     >>> _in_words("drop", 0.3), _in_words("delay", [1, 5]), _in_words("slow", {"3": 5})
     ('drop 0.3', 'delay 1-5', '1 slow node')
+    >>> _in_words("link_delays", [{"link": [0, 1], "delay": [3, 5]}])
+    '1 link delay'
     """
     if name in THINGS:
         return counted(len(value), THINGS[name])

@@ -14,6 +14,9 @@ two sources, and comes to a mode with the variance 2wλθ²p times their sum (w 
 - The quantizer: ω times the mean of (x - h)² over all modes. The memories get α²p(ω + 1 - p) times this mean.
 - Silence: whether a link speaks is a coin. This adds (1-q)/(1+qD)² times the mean of x², weighted by λ.
 
+With s gradient steps from one exchange to the next, one step of this recursion is a round: in it g^s stands for g,
+(1 - g^s)/c for η, and γη stays what it is. The rate per iteration is the s-th root of that of a round.
+
 A unit of noise causes, k iterations later, a response whose square counts r^-k. If the noise that returns is less than
 one unit, the mean square shrinks by r per iteration. By Parseval the sum is the mean of |response|² over the circle
 |ζ| = √r, for the z-transform of the recursion. A mode is slower than r if its denominator winds around zero on that
@@ -73,9 +76,11 @@ class _Model(NamedTuple):
     delay: int
     speaking: float
     silence: float
+    local_steps: int
 
     @classmethod
-    def of(cls, inputs: TheoryInputs, speaking: float, delay: int, finer: int = 1) -> "_Model":
+    def of(cls, inputs: TheoryInputs, speaking: float, delay: int, local_steps: int, finer: int = 1) -> "_Model":
+        delay = -(-delay // local_steps)  # in rounds
         most = inputs.smoothness
         least = max(inputs.convexity, most / WORST_CONDITION)
         steps = (1 - np.cos(np.linspace(0, np.pi, EIGENVALUES))) / 2
@@ -87,15 +92,29 @@ class _Model(NamedTuple):
             delay,
             1 / (1 / speaking + delay),
             (1 - speaking) / (1 + speaking * delay) ** 2,
+            local_steps,
         )
+
+    def gradient_steps(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what the gradient steps of a round leave of an iterate, what they add of z, and γη as a share of it.
+
+        Each has a row per (η, θ, γ), and a column per curvature.
+        """
+        eta, _, gamma = (column[:, None] for column in sizes.T)
+        gain = 1 - eta * self.curvature
+        if self.local_steps == 1:
+            return gain, eta + 0 * gain, gamma + 0 * gain
+        gain = gain**self.local_steps
+        reach = (1 - gain) / self.curvature
+        return gain, reach, gamma * eta / reach
 
     def returned(self, sizes: np.ndarray, alphas: np.ndarray, rate: float, mean_mode: bool) -> np.ndarray:
         """Return the noise that comes back from one unit, for each row (η, θ, γ) and each α.
 
         It is infinite where a mode is slower than the rate. The mean over all nodes is left out without `mean_mode`.
         """
-        eta, theta, gamma = (column[:, None, None, None] for column in sizes.T)
-        point, gain = math.sqrt(rate) * self.circle[0], 1 - eta * self.curvature[:, None, None]
+        gain, eta, gamma = (each[:, :, None, None] for each in self.gradient_steps(sizes))
+        theta, point = sizes[:, 1, None, None, None], math.sqrt(rate) * self.circle[0]
         pull = (1 + gain * gamma) - gain * gamma / point
         lag = point ** -(self.delay + 1)
         strength = eta * theta * self.speaking * self.eigenvalue[:, None]
@@ -127,8 +146,8 @@ class _Model(NamedTuple):
 
     def _fast_in_step(self, sizes: np.ndarray, rate: float) -> np.ndarray:
         """Return whether modes are fast enough if all edges speak at once, every D + 1 iterations, as they may."""
-        eta, theta, gamma = (column[:, None, None] for column in sizes.T)
-        gain, period = 1 - eta * self.curvature[:, None], self.delay + 1
+        gain, eta, gamma = (each[:, :, None] for each in self.gradient_steps(sizes))
+        theta, period = sizes[:, 1, None, None], self.delay + 1
         pull = theta * self.eigenvalue
         # From (u, z) at the start of a round to its end: D + 1 gradient steps with one z, then the dual step.
         u_u, z_u = gain**period - gamma * eta * pull * gain, -pull * gain
@@ -162,19 +181,23 @@ class _Model(NamedTuple):
         return best
 
 
-def edge_rate(inputs: TheoryInputs, sizes: EdgeSizes, speaking: float = 1.0, delay: int = 0) -> float:
+def edge_rate(
+    inputs: TheoryInputs, sizes: EdgeSizes, speaking: float = 1.0, delay: int = 0, local_steps: int = 1
+) -> float:
     """Return the factor by which the mean square error is predicted to shrink per iteration; 1 if it does not.
 
     Args:
         inputs: Constants of the problem, the network (`max_weight` is the largest weight) and the quantizer.
         sizes: The step sizes.
-        speaking: The probability that a link speaks in an iteration.
+        speaking: The probability that a link speaks in an iteration with exchanges.
         delay: The iterations that messages come late, at most.
+        local_steps: Gradient steps from one exchange to the next.
     """
-    _check(inputs, speaking, delay)
+    _check(inputs, speaking, delay, local_steps)
     rows, alphas = np.array([[sizes.eta, sizes.theta, sizes.gamma]]), np.array([sizes.alpha])
-    found = _Model.of(inputs, speaking, delay, finer=FINER).fastest(rows, alphas, mean_mode=True, halvings=30)
-    return found.rate if found else 1.0
+    model = _Model.of(inputs, speaking, delay, local_steps, finer=FINER)
+    found = model.fastest(rows, alphas, mean_mode=True, halvings=30)
+    return found.rate ** (1 / local_steps) if found else 1.0
 
 
 def edge_step_sizes(
@@ -183,6 +206,7 @@ def edge_step_sizes(
     delay: int = 0,
     option: str = "B",
     given: Mapping[str, float] | None = None,
+    local_steps: int = 1,
 ) -> EdgeSizes:
     """Return the step sizes with the smallest predicted rate, by a grid that gets finer.
 
@@ -191,18 +215,19 @@ def edge_step_sizes(
 
     Args:
         inputs: Constants of the problem, the network (`max_weight` is the largest weight) and the quantizer.
-        speaking: The probability that a link speaks in an iteration.
+        speaking: The probability that a link speaks in an iteration with exchanges.
         delay: The iterations that messages come late, at most.
         option: "B", "C" or "D"; the largest η depends on it.
         given: Step sizes that stay as they are, by name.
+        local_steps: Gradient steps from one exchange to the next.
 
     >>> ring = TheoryInputs(1, 0.05, lambda_max=4 / 3, lambda_min=0.05, max_weight=1 / 3, omega=0.2)
     >>> edge_step_sizes(ring, speaking=0.3).gamma > edge_step_sizes(ring).gamma > 0
     True
     """
-    _check(inputs, speaking, delay)
+    _check(inputs, speaking, delay, local_steps)
     check_name("option", option, OPTIONS)
-    model, given = _Model.of(inputs, speaking, delay), dict(given or {})
+    model, given = _Model.of(inputs, speaking, delay, local_steps), dict(given or {})
     largest = LARGEST_ETA[option] / inputs.smoothness
     alphas = np.minimum(1, np.array(ALPHA_GRID) / (1 + inputs.omega)) if inputs.omega > 0 else np.ones(1)
     axes = np.multiply(ETA_GRID, largest), np.array(DUAL_GRID), np.array(GAIN_GRID)
@@ -228,8 +253,9 @@ def _finer(
     """Return the best of step sizes around those found."""
     theta, eta, alpha, gamma = found.sizes
     around = np.array([1 / step, 1.0, step])
-    etas, strengths = np.minimum(eta * around, largest), eta * theta * model.inputs.lambda_max / model.speaking * around
-    gains = gamma * model.speaking * around if gamma else np.array([0, 0.1 * (step - 1)])
+    etas, often = np.minimum(eta * around, largest), model.speaking / model.local_steps
+    strengths = eta * theta * model.inputs.lambda_max / often * around
+    gains = gamma * often * around if gamma else np.array([0, 0.1 * (step - 1)])
     alphas = np.minimum(alpha * around, 1) if model.inputs.omega > 0 else np.ones(1)
     rows = _grid(model, (etas, strengths, gains), alphas, given)
     return model.fastest(*rows, mean_mode, halvings=5, around=found.rate) or found
@@ -238,15 +264,20 @@ def _finer(
 def _grid(
     model: _Model, axes: tuple[np.ndarray, np.ndarray, np.ndarray], alphas: np.ndarray, given: Mapping[str, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows (η, θ, γ) from axes of η, ηθλ_max/p and γp, and the axis of α; what is given stays."""
+    """Return rows (η, θ, γ) from axes of η, ηθλ_max/p and γp, and the axis of α; what is given stays.
+
+    Local steps bring an iterate up to as many times further, and p is divided by their number.
+    """
+    often = model.speaking / model.local_steps
     etas = np.array([given["eta"]]) if "eta" in given else axes[0]
     eta, strength, gain = (axis.ravel() for axis in np.meshgrid(etas, *axes[1:], indexing="ij"))
-    theta = strength * model.speaking / (eta * model.inputs.lambda_max)
-    rows = np.stack([eta, given.get("theta", theta) + 0 * eta, given.get("gamma", gain / model.speaking) + 0 * eta])
+    theta = strength * often / (eta * model.inputs.lambda_max)
+    rows = np.stack([eta, given.get("theta", theta) + 0 * eta, given.get("gamma", gain / often) + 0 * eta])
     return np.unique(rows.T, axis=0), np.array([given["alpha"]]) if "alpha" in given else alphas
 
 
-def _check(inputs: TheoryInputs, speaking: float, delay: int) -> None:
+def _check(inputs: TheoryInputs, speaking: float, delay: int, local_steps: int) -> None:
     check_inputs(inputs)
     check_speaking(speaking)
     check_whole("delay", delay, 0)
+    check_whole("local_steps", local_steps, 1)

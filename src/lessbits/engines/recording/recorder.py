@@ -11,6 +11,7 @@ from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
 METRIC = "metric."
+MOST_PARTS = 200  # arrays of a column that are kept before they are joined
 
 
 class Recorder:
@@ -61,6 +62,8 @@ class Recorder:
             self.parts.setdefault(name, [np.zeros(before, values.dtype)]).append(values)
         for name in self.parts.keys() - columns.keys():
             self.parts[name].append(np.zeros(len(iterations), self.parts[name][0].dtype))
+        if len(self.parts["iteration"]) > MOST_PARTS:  # several functions go through all of them
+            self.restore(self.saved())
 
     def last(self, name: str) -> float:
         """Return the newest value of a metric; NaN if it is not computed."""

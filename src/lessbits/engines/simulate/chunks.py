@@ -50,7 +50,7 @@ class ChunkRecorder:
         return put_leaves(state, {name: jnp.array(leaf) for name, leaf in saved.state.items()}), saved.iteration
 
     def record(self, chunk: Any, seconds: float) -> None:
-        """Add the records of a chunk, and write a checkpoint if one is due."""
+        """Add the records of a chunk."""
         taken, end = int(chunk.records), int(chunk.iteration)
         ends = record_ends(end, taken, self.options.interval)
         work, sent = np.asarray(chunk.tally.work)[:taken], np.asarray(chunk.tally.sent)[:taken]
@@ -69,8 +69,11 @@ class ChunkRecorder:
         metrics = {name: np.asarray(values)[:taken] for name, values in chunk.metrics.items()}
         metrics |= fault_columns(chunk, np.diff(ends, prepend=self.last), self.recorder)
         self.recorder.extend(metrics, ends, **done)
-        checkpoints = self.options.checkpoints
-        if checkpoints is not None and checkpoints.due(self.last, end, bool(chunk.stop)):
+
+    def save_if_due(self, chunk: Any, ended: bool) -> None:
+        """Write a checkpoint if one is due; `ended` says whether the run ends here, not only until an event."""
+        checkpoints, end = self.options.checkpoints, int(chunk.iteration)
+        if checkpoints is not None and checkpoints.due(self.last, end, ended):
             self.save(chunk)
         self.last = end
 

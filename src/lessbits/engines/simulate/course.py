@@ -8,11 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.logging import logger
 from lessbits._internal.pytrees import put
+from lessbits._internal.wording import counted
 from lessbits.codecs.frames import CHECK_BYTES
 from lessbits.engines.options import RunOptions
 from lessbits.engines.parts import PartsTarget
 from lessbits.engines.recording.recorder import Recorder
+from lessbits.engines.simulate.devices import shard_rows
 from lessbits.engines.simulate.faulty import COUNTS, FaultyProgram, FaultyState, faulty
 from lessbits.engines.simulate.program import Program
 from lessbits.faults.conditions import Conditions
@@ -30,12 +33,22 @@ class Course:
         problem: The losses of all nodes.
         network: All nodes and links that are ever there.
         options: The options of the run, checked.
+        devices: How many devices share the nodes.
     """
 
-    def __init__(self, program: Program, problem: Problem, network: Network, options: RunOptions) -> None:
+    def __init__(
+        self, program: Program, problem: Problem, network: Network, options: RunOptions, devices: int = 1
+    ) -> None:
         assert options.faults is not None
+        self.devices = devices
         self.problem, self.network, self.options, self.faults = problem, network, options, options.faults
         self.timeline = Timeline(options.faults, network, options.iterations)
+        if self.faults.events and (last := self.faults.events[-1].at) >= options.iterations:
+            late = sum(event.at >= options.iterations for event in self.faults.events)
+            logger.warning(
+                f"the run has {options.iterations} iterations, so that {counted(late, 'event')} of its faults, up to "
+                f"iteration {last}, cannot happen"
+            )
         self.conditions = Conditions.of(options.faults, network, options.seed)
         self.choice = options.metric_choice(problem)
         method = program.method.with_delays() if options.faults.late else program.method
@@ -50,7 +63,7 @@ class Course:
 
     def first(self) -> dict[str, Any]:
         """Return the columns of a run with faults, before the first iteration."""
-        there = float(self.timeline.segments[0].present.sum())
+        there = float(self.timeline.at(0).present.sum())
         return {"present": there, "taking_part": there, "speaking": 1.0, "staleness": 0.0}
 
     def goes_on(self, program: Program, recorder: Recorder, iteration: int) -> bool:
@@ -66,7 +79,7 @@ class Course:
         """Return the program from an iteration on, and the state after the events that happen there."""
         assert isinstance(program, FaultyProgram)
         segment = self.timeline.at(iteration)
-        last = segment is self.timeline.segments[-1]
+        last = self.timeline.is_last(segment)
         until = self.options.until if last and self.options.until is not None else -np.inf
         target = replace(program, target=self.whole)
         stop = replace(
@@ -74,12 +87,14 @@ class Course:
             iterations=put(segment.end, np.int32),
             until=put(until, program.stop.until.dtype),  # type: ignore[union-attr]
         )
-        program = replace(
+        changed = replace(
             program,
             stop=stop,
             conditions=self.conditions.during(segment),
             target=self._target(target, iteration),
         )
+        program = shard_rows(changed, self.devices)
+        assert isinstance(program, FaultyProgram)
         if iteration == segment.first:
             if self.fresh is None:
                 assert self.options.start is not None

@@ -99,7 +99,7 @@ class Program:
     ) -> "Program":
         """Return the program of a run. The options must be checked."""
         local = LocalNetwork.of(network)
-        check_run_fits(problem, local, method)
+        check_run_fits(problem, local, method, late=options.faults is not None and options.faults.late)
         target = Target.of(problem, options.metric_choice(problem))
         return cls(
             method.prepare(problem),

@@ -107,7 +107,7 @@ def simulate(
         network: The links between nodes, with their weights.
         method: The method, with its step sizes; make one with `make_method` or `primal_dual`.
         measures: Further metrics to record, by name: functions, or pytrees, that map (state, problem) to a number.
-        encode: Encode every message, as between real processes: slower, but the number of bytes is exact.
+        encode: Encode and decode every message, as between real processes: slower, but the number of bytes is exact.
         devices: How many of JAX's devices share the nodes. By default only large problems use several.
         **options: The fields of `RunOptions`: iterations, seed, until, record_every and so on.
 
@@ -145,7 +145,7 @@ def _simulate(
     devices = choose_devices(devices, network.nodes, problem.dim)
     program, course = Program.of(problem, network, method, run_options, measures, codecs), None
     if run_options.faults is not None:
-        devices, course = 1, Course(program, problem, network, run_options)
+        course = Course(program, problem, network, run_options, devices)
         program = course.program
     program = shard_rows(program, devices)
     clock = time.perf_counter()
@@ -204,7 +204,9 @@ def _run(
             iteration = int(chunk.iteration)
             throttle.update(seconds / max(int(chunk.records), 1))
             bar.show(iteration, recorder.last, recorder.wire_bits_per_link())
-            if course is not None and bool(chunk.stop) and course.goes_on(program, recorder, iteration):
+            event = course is not None and bool(chunk.stop) and course.goes_on(program, recorder, iteration)
+            chunks.save_if_due(chunk, ended=bool(chunk.stop) and not event)
+            if course is not None and event:
                 program, state = course.enter(program, chunk.state, iteration)
                 chunks.add_bytes(course.take_bytes())
                 chunk = chunk._replace(state=state, stop=put(False, np.bool_))
