@@ -1,16 +1,20 @@
 """`lessbits theory` and `lessbits advise`: the numbers by hand, and the words."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from command_line import run_command
 
-from lessbits import InputError, Settings, make_quantizer
+from lessbits import Consensus, InputError, PrimalDual, Settings, make_network, make_quantizer, simulate
 from lessbits.config.build import build_parts
+from lessbits.methods.gradients import Gradients
+from lessbits.methods.prediction import predict_step_sizes
+from lessbits.methods.request import MethodRequest
 from lessbits.report.advice_text import advice_report
 from lessbits.studies.advice import advise_settings
-from lessbits.studies.compression import free_compression
+from lessbits.studies.compression import free_compression, predicted_slowdown
 from lessbits.studies.theory import describe_theory
 from lessbits.tuning.estimates import Choice
 
@@ -95,7 +99,21 @@ def test_advice_is_the_coarsest_quantizer_of_each_kind_within_the_bound(changes,
         copies = 1 if changes.get("messages") == "broadcast" else 2
         assert row["bits"] == copies * quantizer.bits(dim)
         assert row["bits_saved"] == pytest.approx(32 * dim / row["bits"])
-        assert row["bits_saved_in_all"] == pytest.approx(row["bits_saved"] / row["iterations_at_most"])
+        assert row["bits_saved_in_all"] == pytest.approx(row["bits_saved"] / row["times_the_iterations"])
+
+
+@pytest.mark.parametrize(("network", "nodes"), [("hypercube", 16), ("star", 16), ("complete", 12)])
+def test_runs_need_about_the_iterations_that_are_predicted(network, nodes):
+    """With η = 1, the default α, and the best θ from half to three times the predicted one."""
+    problem, network = Consensus.random(nodes, 64), make_network(network, nodes)
+    request = MethodRequest(problem, network, make_quantizer("rand-8", 64), Gradients(), given={"eta": 1.0})
+    needed = []
+    for quantizer in (make_quantizer("exact", 64), request.quantizer):
+        theta = predict_step_sizes(replace(request, quantizer=quantizer)).sizes.theta
+        methods = [PrimalDual.make(quantizer, theta * 2 ** (j / 4), 1.0, dim=64) for j in range(-4, 7)]
+        traces = [simulate(problem, network, method, iterations=1000, until=1e-6) for method in methods]
+        needed.append(min(trace["iteration"][-1] for trace in traces if trace.converged))
+    assert needed[1] / needed[0] == pytest.approx(predicted_slowdown(request, request.quantizer), rel=0.4)
 
 
 @pytest.mark.parametrize("dim", [50, 100])

@@ -37,8 +37,8 @@ def _print_free(console: Terminal, free: dict[str, Any]) -> None:
         console.print()
         console.print(_quantizer_table(free["choices"], free["exact_bits"]))
         console.print(
-            "Bits are per link and iteration, for all messages together. The constant factor is estimated from tuned "
-            "runs on ring and star: half the ω halves the part above 1."
+            "Bits are per link and iteration, for all messages together. The factor in iterations is "
+            "predicted for the best step sizes of each; where exact messages need few iterations, it may be large."
         )
     best = free["recommended"]
     console.print()
@@ -54,7 +54,7 @@ def _print_free(console: Terminal, free: dict[str, Any]) -> None:
         console.print(
             f"With the paper's messages take the quantizer {best['quantizer']}: {best['bits_saved']:.3g} times fewer "
             f"bits per iteration, and about {best['bits_saved_in_all']:.2g} times fewer in all if it needs "
-            f"{best['iterations_at_most']:.2f} times the iterations."
+            f"{best['times_the_iterations']:.2f} times the iterations."
         )
 
 
@@ -112,7 +112,7 @@ def fewest_report(found: dict[str, Any]) -> None:
 
 def _quantizer_table(rows: list[dict[str, Any]], exact_bits: float) -> Table:
     table = number_table(
-        "The shortest messages within that bound", "quantizer", "ω", "bits", "bits saved", "iterations, up to"
+        "The shortest messages within that bound", "quantizer", "ω", "bits", "bits saved", "iterations, about"
     )
     table.add_row("exact", "0", f"{exact_bits:,.0f}", "1 ×", "1 ×")
     for row in rows:
@@ -121,6 +121,6 @@ def _quantizer_table(rows: list[dict[str, Any]], exact_bits: float) -> Table:
             f"{row['omega']:.3g}",
             f"{row['bits']:,.0f}",
             f"{row['bits_saved']:.3g} ×",
-            f"{row['iterations_at_most']:.2f} ×",
+            f"{row['times_the_iterations']:.2f} ×",
         )
     return table

@@ -1,8 +1,10 @@
 """The numbers that the paper proves (`theorems`), and those that the mean-square analysis predicts (`mean_square`).
 
-`edges` and `edge_modes` are the same for duals that edges own, whose links may be silent or late.
+`edges` and `edge_modes` are the same for duals that edges own, whose links may be silent or late. `bounds` has the
+fewest bits that any method can need.
 """
 
+from lessbits.theory.bounds import consensus_bits_per_link, cut_bits
 from lessbits.theory.edge_modes import edge_rate, edge_step_sizes
 from lessbits.theory.edges import EdgeProof, EdgeSizes, proven_edge_sizes
 from lessbits.theory.mean_square import Prediction, mean_square_rate, practical_step_sizes
@@ -28,7 +30,9 @@ __all__ = [
     "Prediction",
     "StepSizes",
     "TheoryInputs",
+    "consensus_bits_per_link",
     "corrected_step_sizes",
+    "cut_bits",
     "edge_rate",
     "edge_step_sizes",
     "free_omega",
