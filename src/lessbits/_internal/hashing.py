@@ -3,13 +3,13 @@
 import hashlib
 import inspect
 import re
+import sys
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import partial
 from types import CodeType
 from typing import Any
 
-import jax
 import numpy as np
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in memory, which differs from process to process
@@ -32,7 +32,7 @@ def fingerprint(*values: Any) -> str:
 def _add(digest: Any, value: Any) -> None:
     size = len(value) if isinstance(value, dict | tuple | list) else 0
     digest.update(f"{type(value).__name__} {size} ".encode())
-    if isinstance(value, np.ndarray | jax.Array | np.generic):
+    if _is_array(value):
         array = np.ascontiguousarray(np.asarray(value))
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(array.tobytes())
@@ -49,6 +49,12 @@ def _add(digest: Any, value: Any) -> None:
             _add(digest, entry)
     else:
         _add_code(digest, value)
+
+
+def _is_array(value: Any) -> bool:
+    """Return whether a value is an array. JAX is not loaded for that: where nobody has, there are no arrays of it."""
+    jax = sys.modules.get("jax")
+    return isinstance(value, np.ndarray | np.generic) or (jax is not None and isinstance(value, jax.Array))
 
 
 def _add_code(digest: Any, value: Any) -> None:

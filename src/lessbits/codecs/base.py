@@ -1,18 +1,24 @@
-"""The interface of codecs."""
+"""The interface of codecs.
+
+JAX is imported where it is used: codecs of training processes do without it.
+"""
+
+from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.randomness import Draws
-from lessbits.codecs.lengths import SameLength
 from lessbits.errors import WireError, shown
-from lessbits.quantizers.base import Payload
+
+if TYPE_CHECKING:
+    import jax
+
+    from lessbits._internal.randomness import Draws
+    from lessbits.quantizers.base import Payload
 
 Key = np.ndarray | None  # one row of `Codec.keys`
 
@@ -41,11 +47,17 @@ class Codec(ABC):
 
     def largest(self, payload: Payload) -> float:
         """Return the largest magnitude in a payload, of one row or of many; NaN if there is one."""
+        import jax
+
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(payload)]
         return float(np.max([np.abs(leaf).max(initial=0) for leaf in leaves if leaf.dtype.kind == "f"], initial=0))
 
     def length_model(self) -> Any:
         """Return a pytree that maps a payload to the length of its bodies, float32 [rows], in a compiled loop."""
+        import jax.numpy as jnp
+
+        from lessbits.codecs.lengths import SameLength
+
         return SameLength(jnp.float32(self.body_bytes))
 
     def expected_bytes(self, payload: Payload) -> jax.Array:

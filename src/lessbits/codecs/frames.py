@@ -1,7 +1,8 @@
 """Frames of messages: the length of the body, if it varies, and a checksum that includes where the message belongs.
 
 Nothing that both ends know is sent. The checksum is a CRC-32 over the body, its length and its place (run, iteration,
-link and message), so that it detects a message of another iteration or link as well as a corrupted one.
+link and message), so that it detects a message of another iteration or link as well as a corrupted one. Where links
+count rounds of their own, as those of `edge-dual` do, a round stands for the iteration.
 """
 
 import struct
@@ -21,7 +22,7 @@ class Place(NamedTuple):
     """Where a message belongs."""
 
     run: int  # 32 bits that the ranks agree on at the start
-    iteration: int
+    iteration: int  # or the round of the link, if it counts its own
     link: int
     message: int  # its number in the outbox
 

@@ -40,8 +40,9 @@ class _Sealed(NamedTuple):
 class Wire:
     """The links of the nodes of this rank.
 
-    Links between nodes of one rank do not use the transport. Their messages are still encoded, so that the number of
-    bytes does not depend on which rank holds which node.
+    Links between nodes of one rank do not use the transport. Their messages are still encoded, and decoded from these
+    bytes, so that a run does not depend on which rank holds which node. As the rank has both ends of such a link, it
+    also compares what was decoded with what was sent.
     """
 
     def __init__(
@@ -75,6 +76,8 @@ class Wire:
         inbox = tuple(
             self._inbox(iteration, number, message, keys[number][1], received) for number, message in enumerate(outbox)
         )
+        for number, message in enumerate(outbox):
+            self._decode_inside(number, message, keys[number][1], sealed[number], inbox[number])
         counts = [self._count(*row) for row in zip(self.codecs, outbox, sealed, strict=True)]
         rank_bytes = sum(len(part) for part in (*sizes, *bodies))
         cost = Carried(
@@ -119,7 +122,7 @@ class Wire:
                     row = self._row(message, int(link))
                     body = rows.bodies[row]
                     if body is not None and (message.active is None or message.active[link]):
-                        place = Place(self.run, iteration, int(self.links[link]), number)
+                        place = Place(self.run, _turn(iteration, message, int(link)), int(self.links[link]), number)
                         frames.append(seal(body, place, rows.sums[row]))
                         lengths.append(len(body).to_bytes(width, "little") if width else b"")
             sizes.append(b"".join(lengths))
@@ -192,13 +195,9 @@ class Wire:
     def _inbox(
         self, iteration: int, number: int, message: Message, keys: Any, received: dict[tuple[int, int], memoryview]
     ) -> Message:
-        """Return a received message: for each link, the row of its reverse link."""
-        leaves = jax.tree.leaves(message.payload)
-        near = self.near_link if message.per_link else self.near_node
+        """Return a message received from other ranks: for each link, the row of its reverse link."""
         inbox = self.nothing(message)
         arrived = jax.tree.leaves(inbox.payload)
-        for target, leaf in zip(arrived, leaves, strict=True):
-            target[self.inside] = leaf[near]
         codec = self.codecs[number]
         for rank in self.ranks:
             for link in self.incoming[rank]:
@@ -206,7 +205,7 @@ class Wire:
                 if frame is None:
                     continue
                 try:
-                    body = unseal(frame, *self._places(iteration, number, codec, rank, link))
+                    body = unseal(frame, *self._places(_turn(iteration, message, int(link)), number, codec, rank, link))
                     row = codec.decode(body, None if keys is None else keys[link])
                     if not (size := codec.largest(row)) <= LARGEST:
                         raise WireError(
@@ -219,12 +218,31 @@ class Wire:
                     target[link] = value
         return inbox
 
-    def _places(
-        self, iteration: int, number: int, codec: Codec, rank: int, link: int
-    ) -> tuple[Place, Codec, list[Place]]:
+    def _decode_inside(self, number: int, message: Message, keys: Any, sealed: _Sealed, inbox: Message) -> None:
+        """Add to a received message what nodes of this rank sent each other, decoded once per body."""
+        due = slice(None) if message.awaited is None else np.flatnonzero(message.awaited[self.inside])
+        links = self.inside[due]
+        rows = (self.near_link if message.per_link else self.near_node)[due]
+        found, places = np.unique(rows, return_index=True)
+        leaves, arrived = jax.tree.leaves(message.payload), jax.tree.leaves(inbox.payload)
+        decoded = [np.zeros_like(leaf) for leaf in leaves]
+        for row, link in zip(found.tolist(), links[places].tolist(), strict=True):
+            try:
+                sent = [leaf[row] for leaf in leaves]
+                values = _decode_own(
+                    self.codecs[number], sealed.bodies[row], None if keys is None else keys[link], sent
+                )
+            except WireError as error:
+                raise WireError(f"{self._where(self.transport.rank, link)}: {error}") from None
+            for target, value in zip(decoded, values, strict=True):
+                target[row] = value
+        for target, leaf in zip(arrived, decoded, strict=True):
+            target[links] = leaf[rows]
+
+    def _places(self, turn: int, number: int, codec: Codec, rank: int, link: int) -> tuple[Place, Codec, list[Place]]:
         """Return the place of a message, its codec, and other places that a wrong message might come from."""
-        place = Place(self.run, iteration, int(self.back[link]), number)
-        nearby = [place._replace(iteration=iteration + shift) for shift in (-1, 1, -2, 2) if iteration + shift >= 0]
+        place = Place(self.run, turn, int(self.back[link]), number)
+        nearby = [place._replace(iteration=turn + shift) for shift in (-1, 1, -2, 2) if turn + shift >= 0]
         nearby += [place._replace(link=int(self.back[other])) for other in self.incoming[rank] if other != link]
         nearby += [place._replace(message=other) for other in range(len(self.codecs)) if other != number]
         return place, codec, nearby
@@ -236,3 +254,19 @@ class Wire:
         if message.active is not None:
             on_links = np.where(message.active, on_links, 0)
         return int((on_links > 0).sum()), int(on_links.sum())
+
+
+def _turn(iteration: int, message: Message, link: int) -> int:
+    """Return the number by which both ends check a link's message: that of its round, if links count their own."""
+    return iteration if message.round is None else int(message.round[link])
+
+
+def _decode_own(codec: Codec, body: bytes | None, key: Any, sent: list[Any]) -> list[Any]:
+    """Return the arrays of a payload, decoded from its body. Raise if they are not those that were sent."""
+    if body is None:
+        raise WireError("a message is awaited, but none was sent")
+    values = [np.asarray(value) for value in jax.tree.leaves(codec.decode(body, key))]
+    for value, original in zip(values, sent, strict=True):
+        if value.dtype != original.dtype or value.tobytes() != original.tobytes():
+            raise WireError(f"{type(codec).__name__} decodes another payload than it encoded, so this codec is wrong")
+    return values
