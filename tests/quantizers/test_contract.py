@@ -47,6 +47,8 @@ TABLE = {
     "subtractive:64": ((1 + SLACK) ** 2 * 250 / (12 * 4096), 250 * 7 + 32),
     "ternary": ((1 + SLACK) * (math.sqrt(250) + 1) / 2 - 1, 250 * 2 + 32),
     "natural": (1 / 8, 250 * 9),
+    "block-dither:0.5": ((0.5 * (1 + SLACK)) ** 2 / 4, 250 * 7 + 32),
+    "block-dither:5": (5 * (1 + SLACK), 250 * 4 + 32),
     "rand-50+dit-4": (5 * (1 + 50 / 8**2) - 1, 50 * 4 + 32 + 50 * math.log2(250)),
     "rand-20+natural": (12.5 * 1.125 - 1, 20 * 9 + 20 * math.log2(250)),
     "rand-10+ternary": (25 * (1 + SLACK) * (math.sqrt(10) + 1) / 2 - 1, 10 * 2 + 32 + 10 * math.log2(250)),

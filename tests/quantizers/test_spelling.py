@@ -7,6 +7,9 @@ import pytest
 from lessbits import quantizers
 from lessbits.errors import InputError
 from lessbits.quantizers import (
+    Block,
+    BlockDither,
+    BlockTop,
     Composition,
     Contraction,
     Dither,
@@ -47,6 +50,9 @@ SPELLINGS = {
     "top-1": TopK,
     "top-250": TopK,
     "sign": ScaledSign,
+    "block:1.5": Block,
+    "block-dither:0.5": BlockDither,
+    "block-top:64": BlockTop,
     "scaled-dit-4": Scaled,
     "scaled-rand-50": Scaled,
     "scaled-ternary": Scaled,
@@ -79,6 +85,10 @@ MISTAKES = {
     "dither:x": ["'dither:x'", "did you mean 'dither:K'?"],
     "top-0": ["top-0", "from 1 to"],
     "top-251": ["top-251", "250", "from 1 to 250"],
+    "block:0": ["block", "from 0.015625 to 64", "such as block:1"],
+    "block:x": ["'block:x'", "such as block:1.5"],
+    "block-dither:100": ["100", "64"],
+    "block-top:0": ["0", "from 1 to 4096"],
     "ternery": ["'ternery'", "did you mean 'ternary'?"],
     "Exact": ["'Exact'", "did you mean 'exact'?"],
     " exact": ["' exact'", "did you mean 'exact'?"],

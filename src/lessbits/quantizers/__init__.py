@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from lessbits.errors import InputError, check_function, check_kind, check_whole, shown
 from lessbits.quantizers.base import LARGEST_DIM, Compressor, Contraction, Quantizer
+from lessbits.quantizers.block import Block, BlockDither, BlockTop
 from lessbits.quantizers.composition import KEYED, Composition
 from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
 from lessbits.quantizers.dither import Dither
@@ -18,6 +19,9 @@ from lessbits.quantizers.subtractive import SubtractiveDither
 from lessbits.quantizers.ternary import Ternary
 
 __all__ = [
+    "Block",
+    "BlockDither",
+    "BlockTop",
     "Composition",
     "Compressor",
     "Contraction",
@@ -51,8 +55,10 @@ _NUMBERED: dict[str, Callable[[int], Compressor]] = {
     "subtractive:": SubtractiveDither.make,
     "grid:": Grid.make,
     "top-": TopK.make,
+    "block-top:": BlockTop.make,
 }
-_BUILT_IN = frozenset((*_PLAIN, *_NUMBERED))
+_SPACED: dict[str, Callable[[float], Compressor]] = {"block:": Block.make, "block-dither:": BlockDither.make}
+_BUILT_IN = frozenset((*_PLAIN, *_NUMBERED, *_SPACED))
 
 
 def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
@@ -77,7 +83,7 @@ def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
     """Read the spelling of a compressor for vectors of dimension `dim`, or check one that is made already.
 
     Unbiased: `exact`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`, `rand-50+dit-4`,
-    `fading:1:0.95`. Biased: `top-10`, `sign`, `grid:10`, `scaled-dit-4`.
+    `fading:1:0.95`, `block-dither:1`. Biased: `top-10`, `sign`, `grid:10`, `scaled-dit-4`, `block:1`, `block-top:64`.
 
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237
@@ -112,8 +118,8 @@ def _read(spelling: str, dim: int) -> Compressor:
         return Composition(first, second)
     if spelling in _PLAIN:
         return _PLAIN[spelling]()
-    if spelling.startswith("fading:"):
-        return _fading(spelling)
+    if (named := f"{spelling.partition(':')[0]}:") in _WITH_DECIMALS:
+        return _WITH_DECIMALS[named](spelling)
     match = re.fullmatch(r"(.*?[-:])(-?\d{1,18})", spelling)
     if match and match[1] in _NUMBERED:
         return _NUMBERED[match[1]](int(match[2]))
@@ -131,10 +137,22 @@ def _fading(spelling: str) -> Fading:
     return Fading.make(spacing, factor)
 
 
+def _spaced(spelling: str) -> Compressor:
+    prefix, _, number = spelling.partition(":")
+    try:
+        spacing = float(number)
+    except ValueError:
+        raise InputError(f"{spelling!r} is not {prefix}:Δ: write Δ as a number, such as {prefix}:1.5") from None
+    return _SPACED[f"{prefix}:"](spacing)
+
+
+_WITH_DECIMALS: dict[str, Callable[[str], Compressor]] = {"fading:": _fading} | dict.fromkeys(_SPACED, _spaced)
+
+
 def _unknown(spelling: str) -> InputError:
     spellings = [
         *_PLAIN,
-        *(f"{prefix}K" for prefix in _NUMBERED),
+        *(f"{prefix}K" for prefix in (*_NUMBERED, *_SPACED)),
         "rand-K+dit-K",
         "fading:SPACING:FACTOR",
         "scaled-dit-K",
