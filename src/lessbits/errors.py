@@ -41,6 +41,10 @@ class MissingDataError(InputError):
     """A data set is not on this machine. The message says how to get it."""
 
 
+class MissingPackageError(InputError, ImportError):
+    """An optional package is not installed. As an ImportError too, it is caught where modules are only listed."""
+
+
 class MissingFolderError(InputError, FileNotFoundError):
     """The folder of an output file is not there. As an OSError too, it is caught where other outputs go on."""
 
@@ -158,7 +162,8 @@ def check_folder(name: str, given: Any) -> Path:
 def check_kind(name: str, given: Any, kind: type, advice: str) -> None:
     """Raise if a value is not of a class; `advice` says how to make one."""
     if not isinstance(given, kind):
-        raise InputError(f"{name} is {shown(given)}, but it must be a {kind.__name__}: {advice}")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise InputError(f"{name} is {shown(given)}, but it must be {article} {kind.__name__}: {advice}")
 
 
 def check_function(name: str, given: Any, arguments: str) -> None:

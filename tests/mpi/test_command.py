@@ -349,3 +349,14 @@ def test_without_the_extra_a_sentence_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert done.stderr.strip().splitlines()[-1].endswith("pip install 'lessbits[mpi]' brings both")
+
+
+@pytest.mark.slow
+def test_ranks_without_nodes_are_said():
+    status, out, err = lessbits("run", "--nodes", 2, "--dim", 4, "--iterations", 10, "--engine", "mpi", "--ranks", 3)
+    assert status == 0, err
+    assert "MPI, 2 ranks" in out
+    assert err == (
+        "lessbits: 3 ranks share 2 nodes: those without a node only wait, and slow down others on the same cores; "
+        "start at most 2\n"
+    )

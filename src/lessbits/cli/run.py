@@ -147,7 +147,7 @@ def _start_engine(settings: Settings, patience: float | None) -> None:
         check_positive("patience", patience)
     check_launch(settings.encode)
     if rank_number() is None:
-        raise typer.Exit(launch(settings.ranks, sys.argv[1:], patience))
+        raise typer.Exit(launch(settings.ranks, sys.argv[1:], patience, settings.nodes))
     become_rank()
 
 

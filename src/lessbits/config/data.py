@@ -66,7 +66,7 @@ def load_data(settings: Settings) -> LoadedData | None:
     if settings.data is None or NODE in settings.data:
         return None
     samples = load_samples(
-        settings.data, settings.features, target=settings.target, site=settings.site, ignore=_ignored(settings)
+        settings.data, settings.features, target=settings.target, site=settings.site, ignore=ignored_columns(settings)
     )
     share = _share(settings)
     training, test = samples, None
@@ -124,8 +124,17 @@ def _problem_of_shards(
             f"test is {settings.test}, a share, but every node has a file of its own: give test a file of samples"
         )
     settings.refuse(("scale",), "every node has a file of its own, and none knows all rows")
-    nodes, ignore = range(settings.nodes or DEFAULT_NODES) if held is None else held.tolist(), _ignored(settings)
-    shards = load_shards(settings.data, nodes, settings.features, team, settings.normalize, settings.target, ignore)
+    nodes, ignore = range(settings.nodes or DEFAULT_NODES) if held is None else held.tolist(), ignored_columns(settings)
+    shards = load_shards(
+        settings.data,
+        nodes,
+        settings.features,
+        team,
+        settings.normalize,
+        settings.target,
+        ignore,
+        classes=settings.problem != "least-squares",
+    )
     features, given = [part.features for part in shards.samples], settings.regularization
     targets = shards.targets(settings.problem)
     layout = Layout.of(team.all_gather(np.array([node_size(part) for part in features])))
@@ -154,7 +163,7 @@ def _share(settings: Settings) -> float | None:
         return None
 
 
-def _ignored(settings: Settings) -> list[str]:
+def ignored_columns(settings: Settings) -> list[str]:
     """Return the columns that are not used."""
     return [] if settings.ignore is None else [name.strip() for name in settings.ignore.split(",")]
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lessbits._internal.pytrees import short, take_rows, traced
+from lessbits._internal.pytrees import on_cpu, put, short, take_rows, traced
 from lessbits._internal.randomness import Draws, Purpose, Step, draws
 from lessbits._internal.summation import squared_norms, sum_pairwise
 from lessbits._internal.team import SINGLE_PROCESS, Team
@@ -112,6 +112,10 @@ class Problem(ABC):
 
     def restrict(self, nodes: np.ndarray | jax.Array) -> Self:
         """Return the part of the problem that the given nodes hold."""
+        if (
+            isinstance(nodes, np.ndarray) and on_cpu() and not traced(self)
+        ):  # JAX would compile for each number of nodes
+            return same_choice(self, jax.tree.map(lambda leaf: put(np.asarray(leaf)[nodes], leaf.dtype), self))
         return same_choice(self, take_rows(self, jnp.asarray(nodes)))
 
     def mean_loss(self, x: jax.Array) -> jax.Array:

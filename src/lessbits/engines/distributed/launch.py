@@ -126,15 +126,24 @@ def _loopback() -> dict[str, str]:
     return LOOPBACK if sys.platform == "linux" and not elsewhere else {}
 
 
-def launch(ranks: int | None, arguments: list[str], patience: float | None = None) -> int:
-    """Run `lessbits` with these arguments on several ranks (by default one per core), and return its exit status.
+def launch(
+    ranks: int | None,
+    arguments: list[str],
+    patience: float | None = None,
+    nodes: int | None = None,
+    module: str = "lessbits",
+) -> int:
+    """Run `lessbits` with these arguments on several ranks, and return its exit status.
 
-    A process of the job that is stopped for longer than `patience` seconds ends it.
+    By default there is one rank per core, but no more than `nodes`, if their number is known. A process of the job that
+    is stopped for longer than `patience` seconds ends it. `module` is run in place of `lessbits`, such as
+    `lessbits.torch`, which trains models.
     """
-    ranks = ranks or os.cpu_count() or 1
+    cores = os.cpu_count() or 1
+    ranks = ranks or min(cores, nodes or cores)
     check_shared_memory(ranks)
     job = f"{os.getpid()}-{secrets.token_hex(8)}"
-    command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", "lessbits", *arguments]
+    command = [find_mpiexec(), "-n", str(ranks), sys.executable, "-m", module, *arguments]
     columns = str(shutil.get_terminal_size().columns)
     # In a session of its own, so that Ctrl-C reaches it only once, through `_Forwarding`.
     process = subprocess.Popen(

@@ -13,6 +13,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from lessbits._internal.keyword_options import read_options, takes_options
+from lessbits._internal.logging import logger
+from lessbits._internal.wording import counted
 from lessbits.engines.distributed.stepwise import run_stepwise
 from lessbits.engines.distributed.transport import Transport, announced_room, check_counts
 from lessbits.engines.distributed.watch import DONE, NOBODY, Pulse, Watch
@@ -129,9 +131,14 @@ class MpiTransport(Transport):
         return total
 
     def ranks_with_nodes(self, nodes: int) -> "MpiTransport | None":
-        """Return the transport of the ranks that have nodes, or None at ranks without nodes."""
+        """Return the transport of the ranks that have nodes, or None at ranks without nodes, which is said."""
         if self.size <= nodes:
             return self
+        if self.rank == 0:
+            logger.warning(
+                f"{self.size} ranks share {counted(nodes, 'node')}: those without a node only wait, and slow down "
+                f"others on the same cores; start at most {nodes}"
+            )
         ranks = self.world.Split(0 if self.rank < nodes else MPI.UNDEFINED, self.rank)
         return None if ranks == MPI.COMM_NULL else MpiTransport(ranks, self.pulse)
 

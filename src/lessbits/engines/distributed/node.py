@@ -4,17 +4,16 @@ import atexit
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.pytrees import pytree
-from lessbits._internal.randomness import Step, make_seed
 from lessbits.engines.distributed.departure import DepartureNotice
 from lessbits.engines.distributed.mpi import MpiTransport
+from lessbits.engines.distributed.one_gradient import SuppliedGradient, check_one_gradient
 from lessbits.engines.distributed.partitioned import PartitionedProblem
 from lessbits.engines.distributed.rank import Rank
 from lessbits.engines.distributed.watch import Watch
@@ -22,46 +21,9 @@ from lessbits.engines.options import LARGEST_COUNT, RunOptions
 from lessbits.errors import InputError, check_kind, check_whole, shown
 from lessbits.methods.base import Method, Start
 from lessbits.networks import Network
-from lessbits.networks.local import LocalNetwork
-from lessbits.problems.base import Problem
 
-
-class OneGradient(Problem):
-    """A problem of which only the gradient at the current x is known."""
-
-    endless = True
-
-    def stochastic_gradient(self, x: jax.Array, step: Step, nodes: jax.Array, batch_size: int) -> jax.Array:
-        """Return the same gradient: the caller drew the batch."""
-        return self.gradient(x)
-
-    def _unknown(self, *arguments: Any, **named: Any) -> Any:
-        raise InputError("only one gradient at x is known here")
-
-    sample_gradient = dual_gradient = losses = hessian = sample_smoothness = _unknown
-    smoothness = convexity = property(_unknown)
-
-
-@pytree
-class SuppliedGradient(OneGradient):
-    """A problem whose gradient the user supplies in each iteration."""
-
-    vectors: jax.Array  # [local nodes, dim]
-    counts: jax.Array
-
-    @classmethod
-    def zeros(cls, dim: int) -> "SuppliedGradient":
-        """Return a zero gradient."""
-        return cls(jnp.zeros((1, dim)), jnp.ones(1, jnp.int32))
-
-    @property
-    def dim(self) -> int:
-        """Length of the gradient."""
-        return self.vectors.shape[1]
-
-    def gradient(self, x: jax.Array) -> jax.Array:
-        """Return the supplied gradient, for any x."""
-        return self.vectors
+if TYPE_CHECKING:
+    from lessbits.engines.peers.training import TrainingSite
 
 
 class Node:
@@ -77,15 +39,21 @@ class Node:
     LEAD do; others raise an `InputError`. If one process fails, all end: with its message if the error is raised inside
     the `with` block, else with a line that says which process has ended, or gives no sign of life.
 
+    Across sites, without MPI, each process gives the file of its site, and takes `edge-dual` as its method:
+
+        with Node("berlin/site.toml", method, dim=d) as node:
+
+    The network is then that of the roster. A site that fails does not end the others, and goes on from its checkpoint
+    when the same program is started again.
+
     Attributes:
         number: The number of this node.
         dim: Number of coordinates of x.
-        iteration: Iterations done so far.
     """
 
     def __init__(
         self,
-        network: Network,
+        network: Network | str | PathLike[str],
         method: Method,
         dim: int,
         start: Any = None,
@@ -97,7 +65,8 @@ class Node:
         """Connect to the neighbours. Network, method, dimension and seed must be the same in every process.
 
         Args:
-            network: The network; it has as many nodes as there are processes.
+            network: The network, with as many nodes as there are processes; or the file of a site, to take part in a
+                run across sites.
             method: The method, with its step sizes.
             dim: Number of coordinates of x.
             start: This node's first x; zero by default.
@@ -105,17 +74,32 @@ class Node:
             code: How levels are written as bytes: "entropy" or "fixed".
             communicator: An mpi4py communicator; by default all processes that the launcher started.
             patience: Seconds without a sign of life from a process after which all end. By default 60, or 20 times the
-                longest iteration so far.
+                longest iteration so far. Across sites: after which a neighbour is set aside, at least; by default 10.
         """
         dim = check_whole("dim", dim, 1)
+        self._site: TrainingSite | None = None
+        if isinstance(network, str | PathLike):
+            self._join(network, method, dim, start, {"seed": seed, "code": code, "patience": patience})
+            return
         check_kind("the network", network, Network, "make one with lessbits.make_network")
         if communicator is not None and not hasattr(communicator, "Get_rank"):
             raise InputError(f"the communicator is {shown(communicator)}, but it must be one of mpi4py")
         self._transport = MpiTransport(communicator)
-        self.number, self.dim, self.iteration = self._transport.rank, dim, 0
+        self.number, self.dim, self._steps = self._transport.rank, dim, 0
         atexit.register(Watch(self._transport, patience).stop)  # after the departure notice, which is registered later
         with self._failing_together():
             self._connect(network, method, start, RunOptions(iterations=LARGEST_COUNT, seed=seed, code=code))
+
+    def _join(self, site: str | PathLike[str], method: Method, dim: int, start: Any, choices: dict[str, Any]) -> None:
+        """Take part in a run across sites."""
+        from lessbits.engines.peers.training import TrainingSite
+
+        check_kind("the method", method, Method, "make it with lessbits.EdgeDual")
+        self.dim, self._steps = dim, 0
+        self.number = 0  # until it is known, for messages
+        own = np.zeros(dim) if start is None else self._check(start, "the start")
+        self._site = TrainingSite(site, method, SuppliedGradient.zeros(dim), own, **choices)
+        self.number = self._site.number
 
     def _connect(self, network: Network, method: Method, start: Any, options: RunOptions) -> None:
         transport, dim = self._transport, self.dim
@@ -147,7 +131,9 @@ class Node:
             self._transport.fail(error, details)
 
     def __enter__(self) -> Self:
-        """Enter a block in which an error in this process ends all of them with its message."""
+        """Enter a block in which an error in this process ends all of them with its message; a site only leaves."""
+        if self._site is not None:
+            return self
         self._guard = self._failing_together()
         self._guard.__enter__()
         return self
@@ -155,18 +141,26 @@ class Node:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End all processes if an error was raised."""
+        """End all processes if an error was raised. A site takes leave of its neighbours."""
+        if self._site is not None:
+            self._site.close("" if error is None else "its training loop failed")
+            return
         self._guard.__exit__(kind, error, trace)
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done so far; of a site, also those before a restart."""
+        return self._steps if self._site is None else self._site.iteration
 
     @property
     def x(self) -> np.ndarray:
         """A copy of the node's iterate."""
-        return np.array(self._rank.state.x[0])
+        return np.array(self._rank.state.x[0]) if self._site is None else self._site.x
 
     @property
     def bytes_sent(self) -> int:
         """Bytes that this node has sent to its neighbours, with headers."""
-        return int(self._rank.tally.link_bytes.sum())
+        return int(self._rank.tally.link_bytes.sum()) if self._site is None else self._site.bytes_sent
 
     def step(self, gradient: Any) -> np.ndarray:
         """Exchange messages with the neighbours, and return the new x.
@@ -174,12 +168,11 @@ class Node:
         Args:
             gradient: The gradient of this node's loss at `x`: a vector of length `dim` of any library.
         """
+        if self._site is not None:
+            return self._site.step(self._supplied(gradient))
         with self._failing_together():
             rank = self._rank
-            vector = self._check(gradient, "the gradient")
-            rank.replace_problem(
-                SuppliedGradient(jnp.asarray(vector[None], jnp.result_type(float)), jnp.ones(1, jnp.int32))
-            )
+            rank.replace_problem(self._supplied(gradient))
             with self._departure.expecting(self.iteration):
                 rank.iterate(self.iteration)
             if rank.diverged:
@@ -187,8 +180,12 @@ class Node:
                     f"the iterate of node {self.number} grew beyond all numbers by iteration {self.iteration}: the run "
                     "diverges, and needs smaller step sizes"
                 )
-            self.iteration += 1
+            self._steps += 1
         return self.x
+
+    def _supplied(self, gradient: Any) -> SuppliedGradient:
+        vector = self._check(gradient, "the gradient")
+        return SuppliedGradient(jnp.asarray(vector[None], jnp.result_type(float)), jnp.ones(1, jnp.int32))
 
     def _check(self, vector: Any, what: str) -> np.ndarray:
         # PyTorch tensors must be detached from their graph and copied from their device.
@@ -199,53 +196,3 @@ class Node:
         if not np.isfinite(array).all():
             raise InputError(f"{what} of node {self.number} has NaN or infinite entries in iteration {self.iteration}")
         return array
-
-
-class _Probe(OneGradient):
-    """Stores the points at which a method evaluates gradients."""
-
-    def __init__(self, dim: int) -> None:
-        self.counts, self.size = jnp.ones(1, jnp.int32), dim
-        self.points: list[Any] = []
-
-    @property
-    def dim(self) -> int:
-        return self.size
-
-    def gradient(self, x: jax.Array) -> jax.Array:
-        self.points.append(x)
-        return jnp.zeros_like(x)
-
-
-def check_one_gradient(method: Method, network: Network, dim: int) -> None:
-    """Raise an `InputError` unless the method takes exactly one gradient per iteration, at its current x."""
-    probe = _Probe(dim)
-    points = probe.points
-    local = LocalNetwork.of(network, np.array([0]))
-
-    found: list[bool] = []
-
-    def send(state: Any) -> Any:
-        found.append(not points)  # `init` took no gradient
-        sent = method.send(Step(make_seed(0), jnp.int32(0)), state, probe, local)
-        # While tracing, `is` distinguishes x itself from anything computed from it.
-        found.append(len(points) == 1 and points[0] is state.x)
-        return sent
-
-    try:
-        state = jax.eval_shape(lambda: method.init(probe, local, Start(x=jnp.zeros((network.nodes, dim)))))
-        jax.eval_shape(send, state)
-    except InputError:  # the method used something that is not known here
-        found.append(False)
-    if not all(found):
-        raise InputError(
-            f"{method.name}{_option(method)} does not take exactly one gradient at x in each iteration, so it cannot "
-            "be driven step by step: choose option B or C of primal-dual, dgd, qdgd, choco, extra, gradient-tracking, "
-            "nids or lead"
-        )
-
-
-def _option(method: Method) -> str:
-    gradients = getattr(method, "gradients", None)
-    option = getattr(method, "option", getattr(gradients, "option", None))
-    return f" with option {option}" if option else ""

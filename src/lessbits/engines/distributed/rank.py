@@ -206,8 +206,9 @@ class Rank:
         if not np.asarray(finite).all() or not self.wire.sendable(self._as_messages(outbox)):
             self.problem.raise_failure()
             self._check_divergence(iteration, np.asarray(finite))
-            # The neighbours still wait for a message, until all ranks know that the run has diverged. Send any.
-            self.state = jax.tree.map(jnp.zeros_like, self.state)
+            # The neighbours still wait for a message, until all ranks know that the run has diverged. Send any, but
+            # keep counts, such as the rounds of links: the check of a message depends on them.
+            self.state = jax.tree.map(_without_values, self.state)
             state, outbox, work, keys, _ = _send(self.shapes, self.leaves, self.state, number)
             outbox = [np.asarray(leaf) for leaf in outbox]
         keys = [np.asarray(leaf) for leaf in keys]
@@ -252,6 +253,10 @@ class Rank:
     def _gathered(self, function: Any, mean: np.ndarray) -> np.ndarray | None:
         """Return the rows of a function at x̄, of all nodes, at rank 0."""
         return self.transport.gather(np.asarray(function(self.program, mean)))
+
+
+def _without_values(leaf: jax.Array) -> jax.Array:
+    return jnp.zeros_like(leaf) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
 
 
 def agree_on_run(

@@ -1,0 +1,298 @@
+"""Small facts that all sites share before the first iteration: numbers of rows, features, curvatures.
+
+Nobody collects them. Each site keeps what it has heard, by site and question, and passes it on: a site that dials a
+neighbour sends all that it knows, and the neighbour answers with all that it knows. So facts reach all sites that are
+connected, and a site that comes later hears them too. Once a site has said something, it does not change.
+
+Once all is known, a site keeps it in its state folder: it goes on from there even if all others are gone.
+Facts are signed by the site that they are about, so that no other can say something in its name.
+"""
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lessbits._internal.files import write_whole
+from lessbits._internal.logging import logger
+from lessbits.engines.distributed.transport import Transport
+from lessbits.engines.peers.connections import Doors
+from lessbits.engines.peers.options import Membership
+from lessbits.errors import InputError, WireError
+
+MOST_BYTES = 2**20  # of all facts together
+MOST_NUMBERS = 4096  # of one fact
+ASK_SECONDS = 0.3
+MOST_WARNINGS = 100
+KINDS = ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")
+QUESTION = re.compile(r"fact [0-9]{1,3}")
+
+Known = dict[str, dict[str, list[Any]]]  # by question and site: shape, type, numbers, and the signature
+
+
+class LeftError(Exception):
+    """The site was told to leave before the run began."""
+
+
+class Facts:
+    """What sites have said of themselves.
+
+    Args:
+        membership: Who this site is.
+        doors: Its connections.
+        waiting: Called with the names of the sites that have not answered, now and then.
+        file: Where facts are kept; None to keep none.
+    """
+
+    def __init__(
+        self, membership: Membership, doors: Doors, waiting: Callable[[list[str]], None], file: Path | None = None
+    ) -> None:
+        self.membership, self.doors, self.waiting, self.file = membership, doors, waiting, file
+        self.known: Known = {}
+        self.news = asyncio.Event()
+        self.given_up = ""  # why this site no longer waits for facts
+        self.asking: dict[str, asyncio.Task[None]] = {}
+        doors.answer_facts, doors.offered_facts = self.answer, self.packet
+        if file is not None:
+            # What cannot be read, or is of another run, is learned anew; the checkpoint beside it says what is wrong.
+            with suppress(OSError, WireError):
+                self.merge(file.read_bytes())
+        self.kept = self._count()
+        self.warned: set[str] = set()
+        self.refusals: dict[str, InputError] = {}  # what neighbours say of this site, if they do not accept it
+
+    def answer(self, name: str, packet: bytes) -> bytes:
+        """Take what a neighbour knows, and return what this site knows."""
+        self.merge(packet)
+        return self.packet()
+
+    def packet(self) -> bytes:
+        """Return all that is known."""
+        about = {"run": self.membership.run_mark, "known": self.known}
+        return json.dumps(about, separators=(",", ":"), allow_nan=False).encode()
+
+    def merge(self, packet: bytes) -> None:
+        """Add what another site knows. Raise a `WireError` if it makes no sense, or contradicts what is known."""
+        try:
+            said = json.loads(packet[:MOST_BYTES], parse_constant=_refuse)
+            run, known = said["run"], said["known"]
+            sites = {entry.name for entry in self.membership.roster.sites}
+            checked = [
+                (question, site, _checked(question, fact))
+                for question, facts in known.items()
+                for site, fact in facts.items()
+                if site in sites
+            ]
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise WireError("facts came that make no sense") from None
+        if run != self.membership.run_mark:
+            raise WireError("facts of another run came: give all sites the same roster")
+        before = self._count()
+        for question, site, fact in checked:
+            self._add(question, site, fact)
+        if self._count() > before:  # else two sites that wait for a third would ask each other without a pause
+            self.news.set()
+
+    def _add(self, question: str, site: str, fact: list[Any]) -> None:
+        before = self.known.get(question, {}).get(site)
+        if before == fact:
+            return
+        entry = self.membership.roster.site(site)
+        # A site that was withdrawn has no certificate here. What it said is needed still, by those who come later.
+        if entry.certificate is not None and not self._is_signed(entry.certificate.der, question, site, fact):
+            raise WireError(f"facts of {site} came that it has not signed")
+        if before is not None and before[:3] != fact[:3]:
+            raise WireError(
+                f"what is known of {site} differs ({question}): its data or its settings have changed since the "
+                "run began; start the run anew at all sites, or give it the data it had"
+            )
+        size = sum(len(json.dumps(facts[site])) for facts in self.known.values() if site in facts)
+        if size + len(json.dumps(fact)) > self.share:
+            raise WireError(f"{site} tells more than {self.share} bytes of facts")
+        self.known.setdefault(question, {})[site] = fact
+
+    @property
+    def share(self) -> int:
+        """The most bytes that the facts of one site may have, so that those of all fit into a packet."""
+        return (MOST_BYTES - 1024) // len(self.membership.roster.sites)
+
+    def _message(self, question: str, site: str, fact: list[Any]) -> bytes:
+        return json.dumps([self.membership.run_mark, question, site, *fact[:3]], separators=(",", ":")).encode()
+
+    def _is_signed(self, der: bytes, question: str, site: str, fact: list[Any]) -> bool:
+        from lessbits.engines.peers.signing import is_signed
+
+        return is_signed(der, bytes.fromhex(fact[3]), self._message(question, site, fact))
+
+    def give_up(self, why: str) -> None:
+        """Wait for no more facts."""
+        self.given_up = why
+        self.news.set()
+
+    async def gather(self, question: str, mine: np.ndarray) -> list[np.ndarray]:
+        """Tell a fact to all sites, and return those of all founders, in their order. Added sites only listen."""
+        roster = self.membership.roster
+        founders = [site.name for site in roster.sites if not site.added]
+        facts = self.known.setdefault(question, {})
+        if self.membership.name in founders:
+            self._tell(question, _plain(mine), facts)
+        while missing := [name for name in founders if name not in facts]:
+            if self.given_up:
+                raise LeftError(self.given_up)
+            self.waiting(missing)
+            self._ask_around()
+            self.news.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.news.wait(), ASK_SECONDS)
+        for name in founders:
+            shape, kind = facts[name][:2]
+            if kind != mine.dtype.str or shape[1:] != list(mine.shape[1:]):
+                raise InputError(
+                    f"{name} answers another question than {question}: install the same version of lessbits"
+                )
+        if self.file is not None and self._count() > self.kept:
+            self.kept = self._count()
+            await asyncio.to_thread(write_whole, self.file, self.packet())
+        return [_array(facts[name]) for name in founders]
+
+    def _tell(self, question: str, fact: list[Any], facts: dict[str, list[Any]]) -> None:
+        """Add what this site says of itself."""
+        from lessbits.engines.peers.signing import sign
+
+        name = self.membership.name
+        if name in facts and facts[name][:3] != fact:
+            raise InputError(
+                f"this site once said something else of itself ({question}): its data or its settings have changed "
+                "since the run began; give it the data it had, or start the run anew at all sites"
+            )
+        if len(json.dumps(fact)) > self.share:
+            raise InputError(f"a site would tell more of its data than the {self.share} bytes that each may")
+        signature = sign(self.membership.key, self._message(question, name, fact))
+        facts[name] = [*fact, signature.hex()]
+
+    def stop_asking(self) -> None:
+        """Ask no more; the site still answers, and tells what it knows to those that it dials."""
+        for task in self.asking.values():
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # else asyncio complains
+            task.cancel()
+
+    def _count(self) -> int:
+        return sum(len(facts) for facts in self.known.values())
+
+    def _ask_around(self) -> None:
+        """Exchange facts with the neighbours that this site dials, unless they are being asked; none waits for another.
+
+        Raise what they say if all of them refuse: one that does may be wrong itself.
+        """
+        roster, name = self.membership.roster, self.membership.name
+        asked = [other for other in self.membership.trusted if roster.dials(name, other)]
+        for other in asked:
+            if (task := self.asking.get(other)) is not None and task.done():
+                del self.asking[other]
+                task.result()
+            if other not in self.asking:
+                self.asking[other] = asyncio.ensure_future(self._ask(other, str(roster.site(other).address)))
+        if asked and all(other in self.refusals for other in asked):
+            raise self.refusals[asked[0]]
+
+    async def _ask(self, other: str, address: str) -> None:
+        try:
+            packet = await self.doors.ask(other, address, self.packet())
+            if packet is not None:
+                self.merge(packet)
+                self.refusals.pop(other, None)
+        except WireError as error:
+            self._warn(f"{other}: {error}")
+        except InputError as error:
+            self.refusals[other] = error
+            self._warn(str(error))
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warned and len(self.warned) < MOST_WARNINGS:
+            self.warned.add(text)
+            logger.warning(text)
+
+
+class FactsTeam(Transport):
+    """Lets code that computes share small arrays with all sites, as ranks do; there is no rank 0, and nothing else.
+
+    It is used in the thread that computes, while the event loop exchanges facts.
+
+    Args:
+        facts: What is known.
+        loop: The event loop.
+    """
+
+    def __init__(self, facts: Facts, loop: asyncio.AbstractEventLoop) -> None:
+        roster, name = facts.membership.roster, facts.membership.name
+        self.facts, self.loop, self.count = facts, loop, 0
+        self.rank, self.size, self.added = roster.number(name), roster.founders, roster.site(name).added
+
+    def all_gather(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows of all founders, in their order."""
+        question = f"fact {self.count}"
+        self.count += 1
+        future = asyncio.run_coroutine_threadsafe(self.facts.gather(question, np.asarray(rows)), self.loop)
+        return np.concatenate(future.result())
+
+    def connect(self, neighbors: Sequence[int]) -> None:
+        """Refuse: messages of the run do not go through here."""
+        raise NotImplementedError
+
+    def exchange(self, outgoing: Sequence[bytes], sizes: Sequence[int]) -> list[memoryview]:
+        """Refuse: messages of the run do not go through here."""
+        raise NotImplementedError
+
+    def gather(self, rows: np.ndarray) -> np.ndarray | None:
+        """Refuse: no site collects the numbers of the others."""
+        raise NotImplementedError
+
+    def broadcast(self, array: np.ndarray | None) -> np.ndarray:
+        """Refuse: no site is the first."""
+        raise NotImplementedError
+
+    def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
+        """Refuse: sums of gradients would tell too much."""
+        raise NotImplementedError
+
+
+def _plain(array: np.ndarray) -> list[Any]:
+    if array.size > MOST_NUMBERS:
+        raise InputError(f"a site would tell the others {array.size} numbers of its data, but the most is 4096")
+    return [list(array.shape), array.dtype.str, array.ravel().tolist()]
+
+
+def _array(fact: list[Any]) -> np.ndarray:
+    shape, kind, numbers = fact[:3]
+    return np.array(numbers, np.dtype(kind)).reshape(shape)
+
+
+def _checked(question: str, fact: Any) -> list[Any]:
+    """Return a fact, or raise a ValueError if it is none."""
+    shape, kind, numbers, signature = fact
+    right = QUESTION.fullmatch(question) and kind in KINDS and len(numbers) <= MOST_NUMBERS and len(shape) <= 8
+    right = right and all(type(size) is int and 0 <= size <= MOST_NUMBERS for size in shape)
+    right = right and math.prod(shape) == len(numbers) and isinstance(signature, str) and len(signature) <= 200
+    if not right or not all(_fits(number, np.dtype(kind)) for number in numbers):
+        raise ValueError("no fact")
+    bytes.fromhex(signature)
+    return [list(shape), kind, list(numbers), signature]
+
+
+def _fits(number: Any, kind: np.dtype) -> bool:
+    if kind.kind == "b" or isinstance(number, bool):
+        return kind.kind == "b" and isinstance(number, bool)
+    if kind.kind in "iu":
+        limits = np.iinfo(kind)
+        return type(number) is int and limits.min <= number <= limits.max
+    return type(number) in (int, float) and abs(number) <= float(np.finfo(kind).max)  # also if it is no number
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number")
