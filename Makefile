@@ -16,7 +16,8 @@ test: .venv/installed-dev
 test-slow: .venv/installed-dev
 	$(PYTEST) -m slow
 
-test-all: test test-slow
+# With PyTorch, whose tests the others skip where it is missing.
+test-all: .venv/installed-torch test test-slow
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -39,6 +40,13 @@ bench: .venv/installed
 .venv/installed-dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@ .venv/installed
+
+# The build for CPUs, where there is one apart; elsewhere pip takes the only one there is.
+.venv/installed-torch: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0+cpu' \
+		--extra-index-url https://download.pytorch.org/whl/cpu \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0'
+	touch $@
 
 clean:
 	rm -rf .venv out build dist

@@ -68,6 +68,17 @@ def test_torch_gradient(printed) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
+def test_neural_digits(printed) -> None:
+    text = printed("neural_digits")
+    shares = [(float(alone), float(together)) for alone, together in re.findall(r"(\S+)% alone, (\S+)% together", text)]
+    assert len(shares) == 4
+    assert all(together > alone + 10 for alone, together in shares)
+    assert "jax" not in text
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
 def test_sixteen_processes(printed) -> None:
     assert printed("sixteen_processes").count(", the same") == 2

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lessbits.datasets import Samples, load_samples
-from lessbits.datasets.splits import split_samples
+from lessbits.datasets.splits import split_labels, split_samples
 from lessbits.errors import InputError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -206,3 +206,40 @@ def test_splits_without_a_number(how):
 def test_dirichlet_needs_classes():
     assert "214 different labels" in message_of(load_samples("diabetes"), 4, "dirichlet")
     assert "not whole numbers" in message_of(make([0.5, 1, 2]), 2, "dirichlet")
+
+
+def test_labels_alone_are_split_as_samples_are():
+    labels = np.repeat(["cat", "dog", "owl"], [40, 50, 60])
+    parts = split_labels(labels, nodes=5, concentration=0.1, seed=3)
+    assert sorted(np.concatenate(parts)) == list(range(150))
+    assert min(map(len, parts)) >= 1
+    numbers = np.unique(labels, return_inverse=True)[1]
+    samples = Samples(np.zeros((150, 1)), numbers.astype(float), "animals")
+    for ours, theirs in zip(parts, split_samples(samples, 5, "dirichlet:0.1", seed=3), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_small_concentration_makes_nodes_differ():
+    labels = np.arange(10_000) % 10
+
+    def largest_share(concentration):
+        parts = split_labels(labels, 8, concentration, seed=0)
+        return np.mean([np.bincount(labels[part], minlength=10).max() / len(part) for part in parts])
+
+    assert largest_share(0.1) > 0.3
+    assert largest_share(1000.0) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"labels": [[1]]}, "one for each sample"),
+        ({"labels": np.arange(101)}, "101 different labels"),
+        ({"concentration": 0}, "above 0"),
+        ({"concentration": -1}, "concentration"),
+        ({"nodes": 7}, "at most 6 nodes"),
+    ],
+)
+def test_wrong_label_splits_are_told_in_one_line(change, words):
+    with pytest.raises(InputError, match=words):
+        split_labels(**{"labels": [0, 1, 0, 1, 0, 1], "nodes": 2} | change)

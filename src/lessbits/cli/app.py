@@ -11,7 +11,7 @@ import typer
 
 from lessbits._internal.logging import show_messages
 from lessbits._internal.streams import open_closed_streams
-from lessbits.cli import advise, compare, data, demo, report, reproduce, run, theory, tune
+from lessbits.cli import advise, compare, data, demo, launch, peer, report, reproduce, run, theory, tune
 from lessbits.cli.exit_status import INTERRUPTED, explain, leave, report_error
 from lessbits.cli.help import EPILOG, examples, tidy_help
 from lessbits.cli.interrupts import leave_at_once, repeat_lost_interrupt
@@ -47,7 +47,9 @@ app.command(epilog=examples(*compare.EXAMPLES))(compare.compare)
 app.command(epilog=examples(*report.EXAMPLES))(report.report)
 app.command(epilog=examples(*reproduce.EXAMPLES))(reproduce.reproduce)
 app.command(epilog=examples(*demo.EXAMPLES))(demo.demo)
+app.command(epilog=examples(*launch.EXAMPLES), context_settings=launch.PASS_ON)(launch.launch)
 app.add_typer(data.app, name="data")
+app.add_typer(peer.app, name="peer")
 
 
 def main() -> None:

@@ -50,6 +50,7 @@ def load_shards(
     normalize: bool = False,
     target: str | None = None,
     ignore: Sequence[str] = (),
+    classes: bool = True,
 ) -> Shards:
     """Load the files of these nodes. `{node}` in the pattern stands for the number of the node.
 
@@ -61,6 +62,7 @@ def load_shards(
         normalize: Whether to scale every row to length 1.
         target: The column to predict, of CSV or Parquet files.
         ignore: Columns that are not used.
+        classes: Whether labels are classes. Other labels are not told to other processes.
     """
     from scipy import sparse
 
@@ -78,6 +80,8 @@ def load_shards(
     samples = [_widen(part, int(widths.max())) for part in samples]
     if table_format(pattern) is not None:
         samples = _same_names(samples, team)
+    if not classes:
+        return Shards(samples, np.zeros(0))
     labels = team.all_gather(np.unique(np.concatenate([part.labels for part in samples])))
     return Shards(samples, np.unique(labels))
 

@@ -1,11 +1,15 @@
 """Splits: the assignment of samples to nodes."""
 
 import heapq
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lessbits.datasets.samples import Samples, check_samples
-from lessbits.errors import InputError, check_name, check_seed, check_whole, shown
+from lessbits.errors import InputError, check_name, check_number, check_seed, check_whole, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 SPLITS = ("iid", "sorted", "dirichlet", "uneven")
 DEFAULT_CONCENTRATION = 1.0
@@ -57,6 +61,38 @@ def split_samples(samples: Samples, nodes: int, how: str = "sorted", seed: int =
     order = random.permutation(samples.count) if name == "iid" else np.argsort(samples.labels, kind="stable")
     size = samples.count // nodes
     return list(order[: size * nodes].reshape(nodes, size))
+
+
+def split_labels(labels: "ArrayLike", nodes: int, concentration: float = 0.1, seed: int = 0) -> list[np.ndarray]:
+    """Return the rows of each node for labels alone, split by Dirichlet proportions, as training loops need them.
+
+    This is the usual model of nodes with different data: the samples of each class are dealt in proportions drawn from
+    a Dirichlet distribution. With 0.1 most nodes have a few classes only; with 100 all have nearly the same.
+
+    Args:
+        labels: The class of each sample; any numbers or texts.
+        nodes: The number of nodes.
+        concentration: The parameter of the Dirichlet distribution, above 0.
+        seed: Seed of the proportions and of the order of samples.
+
+    >>> parts = split_labels([0, 0, 0, 0, 1, 1, 1, 1], nodes=2, concentration=0.1, seed=1)
+    >>> sorted(int(row) for part in parts for row in part)
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+    given = np.asarray(labels)
+    if given.ndim != 1 or not len(given):
+        raise InputError(f"labels have the shape {given.shape}, but there must be one for each sample")
+    classes, numbers = np.unique(given, return_inverse=True)
+    if len(classes) > MOST_CLASSES:
+        raise InputError(
+            f"there are {len(classes)} different labels, but a split by class takes {MOST_CLASSES} at most"
+        )
+    samples = Samples(np.zeros((len(given), 1)), numbers.astype(np.float64), "labels")
+    _check_counts(samples, nodes, seed)
+    check_number("concentration", concentration, 0, LARGEST_PARAMETER)
+    if not concentration > 0:
+        raise InputError(f"concentration is {concentration:g}, but it must be above 0: 0.1 makes very different nodes")
+    return _dirichlet(samples, nodes, float(concentration), np.random.default_rng(seed))
 
 
 def _check_counts(samples: Samples, nodes: int, seed: int) -> None:

@@ -1,0 +1,88 @@
+"""Time and memory of an exchange with `lessbits.torch`, on one core, beside a step of training.
+
+    python benchmarks/neural/step.py [--device cuda]
+
+A GPT of the size of the experiment (3.2 million parameters) at two nodes that are threads. Times are of node 0: a step
+of AdamW with 16 blocks of 128 characters, and the parts of an exchange. Memory is what `Gossip` keeps.
+"""
+
+import copy
+import sys
+import time
+
+import torch
+from torch import nn
+
+from lessbits._internal.blocks import BlockPayload
+from lessbits.torch import Gossip, ThreadLinks
+
+LAYERS, WIDTH, HEADS, BLOCK, WORDS, BATCH = 4, 256, 4, 128, 65, 16
+
+
+class Model(nn.Module):
+    """A character GPT made of PyTorch's own layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.position = nn.Embedding(WORDS, WIDTH), nn.Parameter(torch.zeros(BLOCK, WIDTH))
+        layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, text):
+        mask = nn.Transformer.generate_square_subsequent_mask(text.shape[1], device=text.device)
+        return self.head(self.layers(self.token(text) + self.position, mask=mask, is_causal=True))
+
+
+def seconds(function, times=3):
+    """Return the shortest of some calls, in time of the core itself on a CPU, which other programs do not lengthen."""
+    found, clock = [], time.perf_counter if "cuda" in sys.argv else time.process_time
+    for _ in range(times):
+        start = clock()
+        function()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        found.append(clock() - start)
+    return min(found)
+
+
+def main(device):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = Model().to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    text = torch.randint(WORDS, (BATCH, BLOCK + 1), device=device)
+
+    def train():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+
+    def one(links):
+        gossip = Gossip(copy.deepcopy(model), links=links)
+        for parameter in gossip.layout.model.parameters():
+            parameter.data += 1e-3 * torch.randn_like(parameter)
+        gossip.exchange()
+        return gossip
+
+    gossip = ThreadLinks.run(2, one)[0]
+    size, memory, quantizer = gossip.layout.size, gossip.memory, gossip.quantizer
+    difference = 1e-3 * torch.randn(size, device=device)
+    payload = quantizer.quantize(difference)
+    body = memory.codec.encode(BlockPayload(*(part.cpu().numpy() for part in payload)))
+    rows = [
+        ("a training step", seconds(train)),
+        ("quantize", seconds(lambda: quantizer.quantize(difference))),
+        ("encode, with quantizing", seconds(lambda: memory.encode(difference, 0, 0, 1))),
+        ("decode", seconds(lambda: memory.codec.decode(body))),
+        ("add a decoded message", seconds(lambda: quantizer.add(difference, payload, 0.0))),
+    ]
+    kept = sum(tensor.numel() for tensor in gossip._tensors().values()) * 4
+    print(f"{size} parameters, {len(body) * 8 / size:.3f} bits each, {kept / 4 / size:.1f} float32 vectors kept")
+    for name, taken in rows:
+        print(f"{name:>24}: {1e3 * taken:8.1f} ms, {4 * size / taken / 1e6:8.0f} MB/s of float32")
+
+
+if __name__ == "__main__":
+    main("cuda" if "cuda" in sys.argv else "cpu")

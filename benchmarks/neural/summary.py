@@ -1,0 +1,162 @@
+"""The table of results: bytes until a loss is reached, against DDP's.
+
+    python benchmarks/neural/summary.py FILE … [--column smooth] [--best NODES] [--seeds] [--keep FILE]
+
+The loss is that of the mean of all models, or, with `--column smooth`, of the mean of models that each node averaged in
+time, which costs no bytes either; DDP's is then too.
+
+DDP's best loss is the best of all its configurations. Columns give, for DDP's best loss and for 1 % and 4 % above it,
+how many times fewer bytes a configuration needed than DDP until its best loss, and in brackets than DDP until that one.
+"""
+
+import argparse
+import json
+import math
+from pathlib import Path
+
+SHARES = (1.0, 1.01, 1.04)
+NEAR = 1.58  # losses that `keep` keeps
+
+
+def read(paths):
+    """Return {name: (configuration, rows)} of all runs in the files."""
+    runs = {}
+    for path in paths:
+        for text in Path(path).read_text().splitlines():
+            row = json.loads(text) if text.startswith("{") else {}
+            if "config" in row:
+                runs[path, row["number"]] = (row["config"], [])
+            elif "step" in row:
+                runs[path, row["number"]][1].append(row)
+    return runs
+
+
+def bytes_until(rows, loss, column):
+    """Return the bytes at the first evaluation with at most this loss."""
+    return next((row["bytes"] for row in rows if row.get(column, math.inf) <= loss), math.inf)
+
+
+def method_of(config):
+    """Return the name of a configuration's method as it was published."""
+    method = config["method"]
+    if method == "memory" and not config.get("w") and not config.get("mu"):
+        return "D-PSGD" if config.get("quantizer") == "exact" else "Choco-SGD"
+    if method == "tracking":
+        return "BEER" if config["mu"] == 1 else "MoTEF"
+    names = {"pair": "in turn (ours)", "memory": "prototype: memory, dual, momentum", "ddp": "DDP", "diloco": "DiLoCo"}
+    names |= {"edge": "prototype with a memory per link", "powersgd": "PowerSGD", "sparseloco": "SparseLoCo"}
+    return names.get(method, {"deepsqueeze": "DeepSqueeze"}.get(method, method))
+
+
+def best(paths, column, nodes):
+    """Print one line for each method: its best configuration, chosen for each loss apart, with seed 0."""
+    runs = [run for run in read(paths).values() if run[1] and run[0].get("nodes", 8) == nodes and column in run[1][0]]
+    runs = [run for run in runs if run[0].get("seed", 0) == 0]
+    exact = [rows for config, rows in runs if config["method"] == "ddp"]
+    goal = min(row[column] for rows in exact for row in rows)
+    whole = min(bytes_until(rows, goal, column) for rows in exact)
+    groups = {}
+    for config, rows in runs:
+        groups.setdefault(method_of(config), []).append(rows)
+    lines = []
+    for name, many in groups.items():
+        low = min((row for rows in many for row in rows), key=lambda row: row[column])
+        worst = min((row["worst"] for rows in many for row in rows if "worst" in row), default=math.nan)
+        needed = [min(bytes_until(rows, share * goal, column) for rows in many) for share in SHARES]
+        cells = [f"{whole / each:.0f}" if each < math.inf else "–" for each in needed]
+        lines.append(
+            (needed[::-1], f"| {name} | {len(many)} | {low[column]:.4f} | {worst:.4f} | {' | '.join(cells)} |")
+        )
+    print(f"DDP's best loss with {nodes} nodes is {goal:.4f}, after {whole / 1e9:.2f} GB per node.\n")
+    print("| method | configurations | lowest loss | of the worst node | DDP's loss | + 1 % | + 4 % |")
+    print("|---|---|---|---|---|---|---|")
+    print("\n".join(text for _, text in sorted(lines)))
+
+
+def seeds(paths, column):
+    """Print configurations that ran with several seeds, each against DDP with the same seed and DDP's best setting."""
+    groups = {}
+    for config, rows in read(paths).values():
+        if rows and column in rows[0]:
+            same = {name: value for name, value in config.items() if name != "seed"}
+            groups.setdefault(json.dumps(same, sort_keys=True), {})[config.get("seed", 0)] = rows
+    groups = {name: found for name, found in groups.items() if len(found) > 1}
+    exact = next(found for name, found in groups.items() if '"ddp"' in name)
+    print(
+        f"DDP's lowest loss: {', '.join(f'{min(row[column] for row in exact[seed]):.4f}' for seed in sorted(exact))}\n"
+    )
+    print("| configuration | lowest loss | DDP's loss | + 1 % | + 4 % |\n|---|---|---|---|---|")
+    for name, found in groups.items():
+        cells = [", ".join(f"{min(row[column] for row in found[seed]):.4f}" for seed in sorted(found))]
+        for share in SHARES:
+            ratios = []
+            for seed in sorted(found):
+                goal = min(row[column] for row in exact[seed])
+                whole = bytes_until(exact[seed], goal, column)
+                needed = bytes_until(found[seed], share * goal, column)
+                ratios.append(f"{whole / needed:.0f}" if needed < math.inf else "–")
+            cells.append(", ".join(ratios))
+        text = " ".join(f"{key}={value}" for key, value in json.loads(name).items())
+        print(f"| {text} | {' | '.join(cells)} |")
+
+
+def keep(paths, target):
+    """Write one file with the rows that a table needs: losses near DDP's, and the lowest of each run."""
+    lines = []
+    for number, (config, rows) in enumerate(read(paths).values()):
+        lines.append({"number": number, "config": config})
+        lowest = min((row["mean"] for row in rows), default=math.inf)
+        for row in rows:
+            if row["mean"] < NEAR or row["mean"] == lowest:
+                names = [name for name in ("step", "mean", "smooth", "worst") if name in row]
+                lines.append({"number": number, "bytes": round(row["bytes"])} | {name: row[name] for name in names})
+    rounded = json.loads(json.dumps(lines), parse_float=lambda text: round(float(text), 5))
+    Path(target).write_text("".join(json.dumps(line) + "\n" for line in rounded))
+
+
+def main(paths, column):
+    runs = read(paths)
+    exact = [rows for config, rows in runs.values() if config["method"] == "ddp" and config.get("nodes", 8) == 8]
+    exact = [rows for rows in exact if rows and column in rows[0]]
+    best = min((row[column] for rows in exact for row in rows), default=math.inf)
+    whole = min((bytes_until(rows, best, column) for rows in exact), default=math.nan)
+    same = [min((bytes_until(rows, share * best, column) for rows in exact), default=math.nan) for share in SHARES]
+    print(
+        f"DDP: best loss {best:.4f} after {whole / 1e9:.2f} GB a node; until 1 and 4 % above: {same[1] / 1e9:.2f}, "
+        f"{same[2] / 1e9:.2f} GB"
+    )
+    lines = []
+    for config, rows in runs.values():
+        if not rows or column not in rows[0]:
+            continue
+        cells, key = [], []
+        for share, until in zip(SHARES, same, strict=True):
+            needed = bytes_until(rows, share * best, column)
+            key.append(needed)
+            cells.append(
+                f"{whole / needed:6.0f} ({until / needed:5.0f})" if 0 < needed < math.inf else "      –        "
+            )
+        low = min(rows, key=lambda row: row[column])
+        worst = min((row["worst"] for row in rows if "worst" in row), default=math.nan)
+        text = " ".join(f"{name}={value}" for name, value in config.items())
+        lines.append((key, f"{low[column]:.4f} {worst:.4f} {low['bytes'] / 1e6:9.1f} MB  {'  '.join(cells)}  {text}"))
+    print("best   worst   bytes then    DDP's best      within 1 %      within 4 %")
+    print("\n".join(text for _, text in sorted(lines, key=lambda line: line[0])))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--column", choices=("mean", "smooth"), default="mean")
+    parser.add_argument("--keep", help="write the rows that this table needs to a file, instead")
+    parser.add_argument("--best", type=int, metavar="NODES", help="one line for each method")
+    parser.add_argument("--seeds", action="store_true", help="configurations with several seeds, each against DDP's")
+    given = parser.parse_args()
+    if given.seeds:
+        seeds(given.files, given.column)
+    elif given.best:
+        best(given.files, given.column, given.best)
+    elif given.keep:
+        keep(given.files, given.keep)
+    else:
+        main(given.files, given.column)

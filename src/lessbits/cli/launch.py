@@ -1,0 +1,31 @@
+"""The command `lessbits launch`."""
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lessbits.errors import InputError, check_whole
+
+EXAMPLES = ("lessbits launch --nodes 4 train.py", "lessbits launch --nodes 4 train.py --epochs 3")
+# What follows the script is the script's own.
+PASS_ON = {"allow_extra_args": True, "allow_interspersed_args": False, "ignore_unknown_options": True}
+
+
+def launch(
+    context: typer.Context,
+    script: Annotated[Path, typer.Argument(help="The training script; what follows it is passed on to it.")],
+    nodes: Annotated[int, typer.Option("--nodes", help="Number of processes, each of which is a node.")] = 2,
+) -> None:
+    """Train a PyTorch model on several nodes: start a script that uses lessbits.torch in so many processes."""
+    from lessbits.engines.distributed.launch import check_launch
+    from lessbits.engines.distributed.launch import launch as start
+
+    check_whole("nodes", nodes, 1)
+    if not script.is_file():
+        raise InputError(f"there is no script {str(script)!r}: give the path of the file that trains the model")
+    if importlib.util.find_spec("torch") is None:
+        raise InputError("lessbits launch starts training with PyTorch: install it with pip install 'lessbits[torch]'")
+    check_launch(encode=False)
+    raise typer.Exit(start(nodes, [str(script), *context.args], module="lessbits.torch"))

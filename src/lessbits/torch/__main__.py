@@ -1,0 +1,60 @@
+"""`python -m lessbits.torch SCRIPT …`: a training script as one of several processes, as `lessbits launch` starts it.
+
+If it fails at one node, all end. A mistake of the user is one line; other errors have their traceback.
+"""
+
+import os
+import runpy
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import torch
+
+from lessbits.engines.distributed.launch import become_rank
+from lessbits.errors import mistake_line
+from lessbits.torch.mpi import MPI
+
+GRACE = 1.0  # seconds that other nodes wait for node 0 to report the same error
+FLUSH_SECONDS = 0.25  # until the launcher has forwarded what was printed
+
+
+def main() -> None:
+    """Run the script."""
+    become_rank()
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    sys.argv = sys.argv[1:]
+    if not sys.argv:
+        raise SystemExit("lessbits: give a training script: python -m lessbits.torch SCRIPT")
+    sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            _fail(end)
+        raise
+    except BaseException as error:
+        _fail(error)
+        raise
+
+
+def _fail(error: BaseException) -> None:
+    """End all nodes with one line for a mistake. Return if there is only one."""
+    node = 0 if MPI is None else MPI.COMM_WORLD.Get_rank()
+    if node:
+        time.sleep(GRACE + 0.02 * node)
+    mistake = mistake_line(error)
+    if mistake is None and not isinstance(error, SystemExit):
+        traceback.print_exc()
+    nodes = 1 if MPI is None else MPI.COMM_WORLD.Get_size()
+    status = 2 if mistake is not None else 1
+    print(f"lessbits: node {node} of {nodes}: {mistake or type(error).__name__}", file=sys.stderr, flush=True)
+    if nodes > 1:
+        time.sleep(FLUSH_SECONDS)
+        MPI.COMM_WORLD.Abort(status)
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

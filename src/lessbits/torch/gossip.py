@@ -1,0 +1,244 @@
+"""`Gossip`: exchanges compressed differences of a model with neighbours every few local steps."""
+
+import hashlib
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lessbits._internal.blocks import BLOCK
+from lessbits.errors import InputError, check_seed, check_whole, shown
+from lessbits.networks import Network, make_network
+from lessbits.torch.layout import Layout, values_digest
+from lessbits.torch.links import Links, differ
+from lessbits.torch.memory import Broadcast, InTurn, Memory, neighbours
+from lessbits.torch.mpi import default_links
+from lessbits.torch.quantizers import make_weight_quantizer
+from lessbits.torch.rule import Rule
+
+if TYPE_CHECKING:
+    from lessbits.torch.failing import PerLink
+
+VERSION = 1  # of state_dict
+NAMES = ("model", "start", "settings")
+
+
+class Gossip:
+    """Trains one model with neighbours: call `step` after each step of the optimizer.
+
+    Every node has a model, data and an optimizer of its own, and all models start alike. After `every` steps a node
+    sends the compressed difference of its model to what its neighbours know of it, and moves towards theirs, as `Rule`
+    says. Optimizers keep their own state.
+
+        gossip = lessbits.torch.Gossip(model, every=20, quantizer="block:1.0", network="ring")
+        for batch in loader:
+            optimizer.zero_grad()
+            loss(model, batch).backward()
+            optimizer.step()
+            gossip.step()
+
+    Args:
+        model: The model. Its trained parameters and floating-point buffers are exchanged. Memories are float32, even of
+            parameters of 16 bits, and on the model's device.
+        every: Local steps between two exchanges.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor.
+        network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
+        rule: The numbers of the method.
+        links: What carries bytes; by default MPI, if several processes were started.
+        seed: Seed of random rounding, the same at all nodes.
+        site: The file `site.toml` of this process, for sites that talk over gRPC and may fail and come back. The links
+            of the roster are the network then.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        every: int = 20,
+        quantizer: str = "block:1.0",
+        network: str | Network = "ring",
+        rule: Rule | None = None,
+        links: Links | None = None,
+        seed: int = 0,
+        site: str | PathLike[str] | None = None,
+    ) -> None:
+        self.every, self.seed = check_whole("every", every, 1), check_seed(seed)
+        self.rule, self.links = Rule() if rule is None else rule, _links(links, site)
+        if not isinstance(self.rule, Rule):
+            raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
+        self.layout = Layout(model)
+        self.quantizer = make_weight_quantizer(quantizer, self.layout.sizes, BLOCK)
+        self.old = self.layout.gather()
+        self.dual = torch.zeros(self.layout.trained, device=self.layout.device)
+        self.momentum = torch.zeros_like(self.dual)
+        self.steps = self.exchanges = 0
+        self.memory: Memory | None = None
+        self.failing: PerLink | None = None  # the memory, if links may fail
+        self.met = self.links.nodes == 1
+        if not self.links.steady:
+            self.memory = self.failing = self._expect()
+        elif not self.met:
+            self.met = True
+            self.memory = self._meet(_network(network, self.links.nodes))
+
+    @property
+    def bits(self) -> int:
+        """The bits that this node has sent in messages, with their checksums, on all its links."""
+        return 0 if self.memory is None else self.memory.bits
+
+    def step(self) -> bool:
+        """Count a local step, and exchange if it is time. Return whether this was done."""
+        self._open()
+        self.steps += 1
+        if self.rule.dual and self.exchanges:
+            self.layout.add(self.dual, self.rule.dual / self.every)
+        if not self.rule.due(self.steps, self.every):
+            return False
+        self.exchange()
+        return True
+
+    @torch.no_grad()
+    def exchange(self) -> None:
+        """Exchange now. All nodes must do so at the same time."""
+        self._open()
+        self.layout.check()
+        x = self.layout.gather()
+        if self.memory is None:
+            return
+        trained = slice(0, self.layout.trained)
+        rounded = self.layout.rounded
+        if self.rule.dual and rounded is not None:
+            x[trained] += self.rule.dual * self.dual * rounded
+        if self.failing is not None:
+            x = self._rejoin(x, self.failing)
+        pull = self.memory.exchange(x, self.exchanges)
+        pull *= self.rule.theta
+        self.dual -= pull[trained]
+        x -= pull
+        # What follows is momentum over the interval; buffers have none.
+        change = self.old[trained] - x[trained]
+        self.momentum.mul_(self.rule.momentum).add_(change)
+        x[trained] = self.old[trained] - self.rule.rate * (change + self.rule.momentum * self.momentum)
+        self.layout.scatter(x)
+        self.old = x
+        self.exchanges += 1
+
+    def report(self) -> str:
+        """Return one line about what was sent."""
+        sent, exact = self.bits / 8e6, self.exchanges * 4 * self.layout.size / 1e6
+        share = f", {exact / sent:.0f} times less than as many float32 models" if sent else ""
+        return f"{self.steps} steps, {self.exchanges} exchanges, {sent:.3g} MB sent{share}"
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to go on, with tensors that torch.save writes."""
+        return {
+            "version": VERSION,
+            "layout": self.layout.digest().hex(),
+            "settings": self._settings(),
+            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits},
+            "tensors": {name: tensor.clone() for name, tensor in self._tensors().items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict` of the same node of the same run. Load the model's and the optimizer's own too."""
+        if not isinstance(state, dict) or state.get("version") != VERSION:
+            raise InputError(f"the state is no state_dict of a Gossip of version {VERSION}: save it again")
+        for name, mine in (("layout", self.layout.digest().hex()), ("settings", self._settings())):
+            if state[name] != mine:
+                raise InputError(
+                    f"the state has another {name} ({shown(state[name])}) than this Gossip ({shown(mine)})"
+                )
+        counts, tensors = state["counts"], self._tensors()
+        if set(tensors) != set(state["tensors"]):
+            raise InputError("the state is of another node: each node loads its own")
+        for name, tensor in tensors.items():
+            tensor.copy_(state["tensors"][name])
+        self.steps, self.exchanges = counts["steps"], counts["exchanges"]
+        if self.memory is not None:
+            self.memory.bits = counts["bits"]
+        if self.failing is not None:
+            if self.met:
+                raise InputError("a state was loaded after the first step: load it before, as neighbours are met there")
+            self.dual.zero_()  # it belongs to links, which all begin anew
+
+    def close(self) -> None:
+        """End all connections, once the last messages are sent."""
+        self.links.close()
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        kept = {"old": self.old, "dual": self.dual, "momentum": self.momentum}
+        kept |= {f"carry.{name}": tensor for name, tensor in self.layout.carry.items()}
+        return kept if self.memory is None else kept | self.memory.tensors()
+
+    def _settings(self) -> str:
+        return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
+
+    def _marks(self, network: Network) -> list[bytes]:
+        settings = f"{self._settings()} {network.owner.tolist()} {network.neighbor.tolist()}"
+        return [self.layout.digest(), values_digest(self.old), hashlib.sha256(settings.encode()).digest()[:8]]
+
+    def _meet(self, network: Network) -> Memory:
+        """Check with neighbours that models and settings are the same, and return the memory."""
+        parts, here = self._marks(network), self.links.node
+        others = self.links.exchange(dict.fromkeys(neighbours(network, here), b"".join(parts)))
+        for other, digest in sorted(others.items()):
+            for number, name in enumerate(NAMES):
+                if digest[8 * number : 8 * number + 8] != parts[number]:
+                    raise InputError(differ(name, f"nodes {min(here, other)} and {max(here, other)}"))
+        run = int.from_bytes(hashlib.sha256(b"".join(parts)).digest()[:4], "little")
+        kind = InTurn if self.rule.turns else Broadcast
+        return kind(self.links, self.quantizer, self.seed, run, self.old, network)
+
+    def _expect(self) -> "PerLink":
+        """Return the memory of links that may fail; neighbours are met at the first step."""
+        from lessbits.torch.failing import PerLink
+        from lessbits.torch.peer_links import PeerLinks
+
+        if not isinstance(self.links, PeerLinks):
+            raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
+        model, _, settings = self._marks(self.links.roster.network())
+        run = int.from_bytes(hashlib.sha256(model + settings).digest()[:4], "little")
+        return PerLink(self.links, self.quantizer, self.seed, run, self.old, self.rule.turns, self.rule.dual > 0)
+
+    def _open(self) -> None:
+        """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
+        if self.met or self.failing is None:
+            return
+        self.met = True
+        links = self.failing.links
+        model, start, settings = (part.hex() for part in self._marks(links.roster.network()))
+        links.number = self.exchanges
+        links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
+
+    def _rejoin(self, x: torch.Tensor, memory: "PerLink") -> torch.Tensor:
+        """Begin links anew where needed, and catch up with neighbours that are ahead: return the model to go on with.
+
+        A process that has just been started, with neighbours that have not, takes the model of one.
+        """
+        reached, model = memory.begin(x, self.exchanges)
+        self.steps += (reached - self.exchanges) * self.every
+        self.exchanges = reached
+        self.dual += self.rule.theta * memory.recover()[: self.layout.trained]
+        if model is not None:
+            self.old = model
+            self.layout.scatter(model)
+            return model.clone()
+        return x
+
+
+def _links(links: Links | None, site: str | PathLike[str] | None) -> Links:
+    if site is None:
+        return default_links() if links is None else links
+    if links is not None:
+        raise InputError("both links and site are given, but a site has links of its own: leave one out")
+    from lessbits.torch.peer_links import PeerLinks
+
+    return PeerLinks(site)
+
+
+def _network(network: str | Network, nodes: int) -> Network:
+    made = make_network(network, nodes=nodes) if isinstance(network, str) else network
+    if not isinstance(made, Network):
+        raise InputError(f"the network is {shown(network)}, but it must be a name such as 'ring', or a Network")
+    if made.nodes != nodes:
+        raise InputError(f"the network has {made.nodes} nodes, but {nodes} processes were started")
+    return made

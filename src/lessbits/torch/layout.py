@@ -1,0 +1,145 @@
+"""The trained tensors of a model as one float32 vector, and back.
+
+Parameters that are trained come first, then floating-point buffers, such as the running means of batch normalization.
+A shared parameter counts once. Frozen parameters and whole-number buffers stay as they are.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from lessbits.errors import InputError
+
+
+class Entry(NamedTuple):
+    """One tensor and where it is in the vector."""
+
+    name: str
+    tensor: torch.Tensor
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Where the next one begins."""
+        return self.start + self.tensor.numel()
+
+
+class Layout:
+    """The order of a model's tensors in a vector; `carry` keeps what tensors of 16 bits cannot hold."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise InputError(f"the model is a {type(model).__name__}, but it must be a torch.nn.Module")
+        self.model = model
+        self.entries: list[Entry] = []
+        end = 0
+        for name, tensor in _tensors(model):
+            self.entries.append(Entry(name, tensor, end))
+            end += tensor.numel()
+        trained = [entry for entry in self.entries if isinstance(entry.tensor, torch.nn.Parameter)]
+        if not trained:
+            raise InputError("the model has no parameters that are trained: wrap it after they are made and unfrozen")
+        self.size, self.trained = end, trained[-1].end
+        devices = sorted({str(entry.tensor.device) for entry in self.entries})
+        if len(devices) > 1:
+            raise InputError(f"the model is on {' and '.join(devices)}, but all of it must be on one device")
+        self.device = torch.device(devices[0])
+        self.carry = {
+            entry.name: torch.zeros_like(entry.tensor, dtype=torch.float32).reshape(-1)
+            for entry in trained
+            if entry.tensor.dtype.itemsize < 4
+        }
+
+    @property
+    def sizes(self) -> list[int]:
+        """The length of each tensor."""
+        return [entry.tensor.numel() for entry in self.entries]
+
+    def check(self) -> None:
+        """Raise if the model is not the one that was wrapped."""
+        now = dict(_tensors(self.model))
+        for entry in self.entries:
+            there = now.pop(entry.name, None)
+            if there is None:
+                raise InputError(
+                    f"{entry.name!r} is gone or frozen since the model was wrapped: make another Gossip when the "
+                    "trained parameters change, at all nodes"
+                )
+            if there.shape != entry.tensor.shape or (there is not entry.tensor and there.requires_grad):
+                raise InputError(
+                    f"{entry.name!r} was replaced since the model was wrapped: change parameters in place, or make "
+                    "another Gossip, at all nodes"
+                )
+        if now:
+            raise InputError(
+                f"{min(now)!r} is new or unfrozen since the model was wrapped: make another Gossip when the trained "
+                "parameters change, at all nodes"
+            )
+
+    @torch.no_grad()
+    def gather(self) -> torch.Tensor:
+        """Return the model as one float32 vector; raise if a number is not finite."""
+        vector = torch.empty(self.size, dtype=torch.float32, device=self.device)
+        for entry in self.entries:
+            part = vector[entry.start : entry.end]
+            part.copy_(entry.tensor.reshape(-1))
+            if entry.name in self.carry:
+                part += self.carry[entry.name]
+        if not bool(torch.isfinite(vector).all()):
+            wrong = next(entry.name for entry in self.entries if not bool(torch.isfinite(entry.tensor).all()))
+            raise InputError(
+                f"{wrong!r} has NaN or infinite numbers, which would reach all nodes: lower the learning rate, clip "
+                "gradients, or start again from a checkpoint"
+            )
+        return vector
+
+    @torch.no_grad()
+    def scatter(self, vector: torch.Tensor) -> None:
+        """Write the vector into the model, and keep what rounding to 16 bits takes away."""
+        for entry in self.entries:
+            part = vector[entry.start : entry.end]
+            entry.tensor.copy_(part.reshape(entry.tensor.shape))
+            if entry.name in self.carry:
+                torch.sub(part, entry.tensor.reshape(-1), out=self.carry[entry.name])
+
+    @torch.no_grad()
+    def add(self, vector: torch.Tensor, factor: float) -> None:
+        """Add a vector of the trained part to parameters of 32 bits; in 16 bits a small change would be lost."""
+        for entry in self.entries:
+            if entry.end <= self.trained and entry.name not in self.carry:
+                entry.tensor.add_(vector[entry.start : entry.end].view(entry.tensor.shape), alpha=factor)
+
+    @property
+    def rounded(self) -> torch.Tensor | None:
+        """Ones where parameters have 16 bits and zeros elsewhere, in the trained part; None if none has."""
+        if not self.carry:
+            return None
+        mask = torch.zeros(self.trained, device=self.device)
+        for entry in self.entries:
+            if entry.name in self.carry:
+                mask[entry.start : entry.end] = 1
+        return mask
+
+    def digest(self) -> bytes:
+        """Return 8 bytes that differ between models with other names, shapes or types."""
+        words = [f"{entry.name} {tuple(entry.tensor.shape)} {entry.tensor.dtype}" for entry in self.entries]
+        return hashlib.sha256("\n".join(words).encode()).digest()[:8]
+
+
+def values_digest(vector: torch.Tensor) -> bytes:
+    """Return 8 bytes that differ between models with other values."""
+    return hashlib.sha256(np.ascontiguousarray(vector.cpu().numpy()).data).digest()[:8]
+
+
+def _tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            if not parameter.dtype.is_floating_point:
+                raise InputError(f"{name!r} is of {parameter.dtype}, but parameters must be floating-point numbers")
+            yield name, parameter
+    for name, buffer in model.named_buffers():
+        if buffer.dtype.is_floating_point and buffer.numel():
+            yield name, buffer

@@ -1,0 +1,94 @@
+"""What carries bytes between neighbours. Any engine with these few functions can train a model."""
+
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lessbits.errors import InputError, WireError
+
+PATIENCE = 600.0  # seconds without a message after which a neighbour is taken for lost
+
+
+class Links(ABC):
+    """Bytes to and from neighbours. All nodes of a network call `exchange` in the same order."""
+
+    node: int  # the number of this node
+    nodes: int
+    steady = True  # whether all neighbours are there from the first exchange to the last
+
+    @abstractmethod
+    def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Send bytes to some neighbours, and return what those sent to this node."""
+
+    def close(self) -> None:
+        """Release what the links hold."""
+        return
+
+
+class NoLinks(Links):
+    """A single node without neighbours."""
+
+    node, nodes = 0, 1
+
+    def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Return nothing: there is nobody."""
+        if frames:
+            raise InputError(f"there are messages for nodes {sorted(frames)}, but this node is alone")
+        return {}
+
+
+class ThreadLinks(Links):
+    """Nodes that are threads of one process, for tests and for trying a training loop."""
+
+    def __init__(self, node: int, boxes: dict[tuple[int, int], "queue.Queue[bytes]"], nodes: int) -> None:
+        self.node, self.boxes, self.nodes = node, boxes, nodes
+
+    @classmethod
+    def make(cls, nodes: int) -> list["ThreadLinks"]:
+        """Return the links of each node."""
+        boxes: dict[tuple[int, int], queue.Queue[bytes]] = {
+            (here, there): queue.Queue() for here in range(nodes) for there in range(nodes) if here != there
+        }
+        return [cls(node, boxes, nodes) for node in range(nodes)]
+
+    def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Put the frames into the boxes of the others, and wait for theirs."""
+        for other, frame in frames.items():
+            self.boxes[self.node, other].put(bytes(frame))
+        try:
+            return {other: self.boxes[other, self.node].get(timeout=PATIENCE) for other in frames}
+        except queue.Empty:
+            raise WireError(f"node {self.node} had no message for {PATIENCE:g} s") from None
+
+    @staticmethod
+    def run(nodes: int, function: Callable[["ThreadLinks"], Any]) -> list[Any]:
+        """Call a function in a thread for each node, and return the results; raise the first error."""
+        results: list[Any] = [None] * nodes
+        errors: dict[int, BaseException] = {}
+
+        def work(links: ThreadLinks) -> None:
+            try:
+                results[links.node] = function(links)
+            except BaseException as error:
+                errors[links.node] = error
+
+        threads = [threading.Thread(target=work, args=(links,), daemon=True) for links in ThreadLinks.make(nodes)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads) and not errors:
+            for thread in threads:
+                thread.join(timeout=0.05)
+        if errors:
+            raise errors[min(errors)]
+        return results
+
+
+def differ(what: str, who: str) -> str:
+    """Return in one line what two nodes do not have in common: the model, the start or the settings."""
+    if what == "model":
+        return f"{who} have different models: names, shapes and types of all trained tensors must be the same"
+    if what == "start":
+        return f"{who} start from different numbers: set the same seed before the model is made, or load one checkpoint"
+    return f"{who} have different settings: every, quantizer, seed, rule and network must be the same at all nodes"

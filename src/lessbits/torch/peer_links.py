@@ -1,0 +1,297 @@
+"""Links between sites: gRPC with mutual TLS, as in the engine of peers, with neighbours that fail and come back.
+
+The event loop has a thread of its own, so that signs of life are sent while the model is trained. An exchange waits for
+neighbours that are alive, as long as their past says that they may take, and goes on without those that are gone.
+"""
+
+import asyncio
+import atexit
+import secrets
+import threading
+import time
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from lessbits._internal.logging import logger
+from lessbits.errors import InputError, MissingPackageError, WireError, check_positive
+from lessbits.torch.event_loop import event_loop
+from lessbits.torch.links import Links
+from lessbits.version import __version__
+
+try:
+    from lessbits.engines.peers.connections import Doors
+    from lessbits.engines.peers.options import Membership
+    from lessbits.engines.peers.patience import BEAT, Patience
+    from lessbits.engines.peers.protocol import (
+        MOST_TEXT,
+        NONE,
+        PROTOCOL,
+        Farewell,
+        Greeting,
+        Joiner,
+        Kind,
+        alive,
+        kind_of,
+        read_alive,
+    )
+    from lessbits.engines.peers.roster_file import RosterFile
+    from lessbits.engines.peers.site_file import read_site
+    from lessbits.engines.peers.stream import Connection
+    from lessbits.torch.peer_link import HEADER_BYTES, Model, PeerLink, Said, Word, difference, event_loop
+except ImportError as error:
+    raise MissingPackageError(f"sites need gRPC and cryptography ({error}): pip install 'lessbits[peers]'") from None
+
+PATIENCE = 30.0  # seconds that a silent neighbour is waited for at least
+BEGIN_AFTER = 60.0
+GREETING_SECONDS = 10.0
+CLOSE_SECONDS = 20.0
+WAITING = 4  # models that may wait in a connection, before its other end is taken for dead
+
+
+class PeerLinks(Links):
+    """The links of one site, which its `site.toml` and roster describe, as for `lessbits peer`.
+
+    Args:
+        site_file: The file `site.toml`.
+        patience: Seconds that a neighbour may be silent, or take for its local steps, before the others go on without
+            it. It is waited for longer if it was slow before.
+        begin_after: Seconds after which the first exchange begins even if neighbours are missing.
+    """
+
+    steady = False
+
+    def __init__(
+        self, site_file: str | PathLike[str], patience: float = PATIENCE, begin_after: float = BEGIN_AFTER
+    ) -> None:
+        self.begin_after = check_positive("begin_after", begin_after)
+        floor = check_positive("patience", patience)
+        self.site = read_site(Path(site_file))
+        key, certificate = self.site.read_identity()
+        self.membership = Membership(self.site.name, key, certificate, RosterFile(self.site.roster).current)
+        self.roster = self.membership.roster
+        self.node, self.nodes = self.roster.number(self.site.name), len(self.roster.sites)
+        self.links = {self.roster.number(name): PeerLink(name, Patience(floor)) for name in self.membership.trusted}
+        self.changed = threading.Condition()
+        self.doors = Doors(self.membership)
+        self.number = 0  # of the exchange that is next or under way
+        self.surveyed: dict[int, int] = {}  # the epochs of the links of this exchange
+        self.computing_since: float | None = time.monotonic()  # None: it waits for others
+        self.about: dict[str, str] | None = None  # what neighbours must have in common; None while this site is closed
+        self.most_bytes = HEADER_BYTES
+
+    def open(self, settings: str, model: str, start: str, most_bytes: int) -> None:
+        """Accept neighbours and dial them, from now on.
+
+        Args:
+            settings: 16 hexadecimal digits that all sites must have in common, as `model`.
+            model: The same, of the names and shapes of tensors.
+            start: The same, of the values of the first model.
+            most_bytes: The most bytes of a message or a model.
+        """
+        self.about, self.most_bytes = {"method": settings, "code": model + start}, HEADER_BYTES + most_bytes
+        atexit.register(self.close)
+        self._do(self._open())
+
+    async def _open(self) -> None:
+        self.doors.converse = self._converse
+        if (address := self.site.listen_address(self.roster)) is not None:
+            await self.doors.listen(address)
+        for link in self.links.values():
+            if self.roster.dials(self.site.name, link.name):
+                self.doors.dial(link.name, self.roster.site(link.name).address or "")
+
+    def close(self) -> None:
+        """Say what is still to be said, and end all connections."""
+        if self.about is not None:
+            self.about = None
+            atexit.unregister(self.close)
+            with suppress(TimeoutError):
+                self._do(self.doors.close())
+
+    def assemble(self) -> None:
+        """Wait for all neighbours before the first exchange, unless the run has begun without this site."""
+
+        def there() -> bool:
+            links = self.links.values()
+            begun = any(link.epoch and not link.fresh for link in links)
+            return begun or all(link.epoch for link in links) or any(link.refused for link in links)
+
+        self._wait(there, self.begin_after)
+        for link in self.links.values():
+            if link.refused:  # later, a wrong neighbour must not end those that go on
+                raise InputError(link.refused)
+
+    def survey(self) -> dict[int, tuple[int, bool]]:
+        """Return the epoch of each link that takes part in the next exchange, and whether it starts without models."""
+        with self.changed:
+            found = {other: (link.epoch, link.fresh) for other, link in self.links.items() if link.epoch}
+        self.surveyed = {other: epoch for other, (epoch, _) in found.items()}
+        return found
+
+    def offer(self, other: int, body: bytes) -> None:
+        """Send a model, or nothing to ask for the neighbour's."""
+        self._say(other, Word.MODEL, body)
+
+    def models(self, wait: bool) -> dict[int, Model]:
+        """Return models that have come on links of this exchange; `wait` for one if any can come."""
+
+        def here() -> dict[int, Model]:
+            links = {other: self.links[other] for other, epoch in self.surveyed.items() if self._goes_on(other, epoch)}
+            return {other: link.model for other, link in links.items() if link.model is not None}
+
+        def due() -> bool:
+            return any(
+                self._goes_on(other, epoch) and not self.links[other].fresh for other, epoch in self.surveyed.items()
+            )
+
+        if wait:
+            self._wait(lambda: bool(here()) or not due(), None)
+        with self.changed:
+            return here()
+
+    def _goes_on(self, other: int, epoch: int) -> bool:
+        return self.links[other].epoch == epoch
+
+    def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Send frames for this exchange, and return those of neighbours that sent one too and are not gone."""
+        for other in self.surveyed:
+            self._say(other, Word.MESSAGE if other in frames else Word.SKIP, frames.get(other, b""))
+
+        def answered() -> bool:
+            return all(self.links[other].answered(self.surveyed[other], self.number) for other in frames)
+
+        self._wait(answered, None)
+        received = {}
+        with self.changed:
+            for other, epoch in self.surveyed.items():
+                body = self.links[other].pick(epoch, self.number)
+                if body is not None and other in frames:
+                    received[other] = body
+        self.number += 1
+        return received
+
+    def _wait(self, done: Any, seconds: float | None) -> None:
+        self.computing_since = None
+        with self.changed:
+            self.changed.wait_for(done, seconds)
+        self.computing_since = time.monotonic()
+
+    def _say(self, other: int, word: Word, body: bytes) -> None:
+        epoch, link = self.surveyed[other], self.links[other]
+        packet = Said(word, epoch, self.number, body).packet()
+
+        def put() -> None:
+            if link.outlet is not None and link.epoch == epoch:
+                link.outlet.put(packet)
+
+        event_loop().call_soon_threadsafe(put)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, event_loop()).result(CLOSE_SECONDS)
+
+    async def _converse(self, connection: Connection, name: str, dialled: bool) -> None:
+        """Talk to a neighbour until the connection ends; called by the event loop, as all below."""
+        if self.about is None:
+            return  # this site has ended
+        link, pulse = self.links[self.roster.number(name)], None
+        try:
+            if await self._greet(link, connection, dialled):
+                pulse = asyncio.ensure_future(self._beat(link, connection))
+                await self._listen(link, connection)
+        except WireError as error:
+            logger.warning(f"{name}: {error}")
+            connection.close(str(error))
+        finally:
+            if pulse is not None:
+                pulse.cancel()
+            with self.changed:
+                link.lose(connection)
+                self.changed.notify_all()
+
+    def _greeting(self, link: PeerLink) -> Greeting:
+        return Greeting(
+            site=self.site.name,
+            to=link.name,
+            protocol=PROTOCOL,
+            version=__version__,
+            run=self.membership.link_mark(link.name),
+            epoch=0,
+            last_epoch=link.last_epoch,
+            round=self.number,
+            sent=NONE,
+            applied=NONE,
+            received=NONE,
+            early=NONE,
+            nonce=secrets.token_hex(8),
+            **(self.about or {}),
+        )
+
+    async def _greet(self, link: PeerLink, connection: Connection, dialled: bool) -> bool:
+        """Exchange greetings, and return whether the link has begun an epoch."""
+        mine = self._greeting(link)
+        if dialled:
+            connection.put(mine.packet())
+        try:
+            packet = await asyncio.wait_for(connection.read(), GREETING_SECONDS)
+        except TimeoutError:
+            raise WireError(f"no greeting came in {GREETING_SECONDS:g} s") from None
+        if packet is None:
+            return False
+        if kind_of(packet) is Kind.FAREWELL:
+            return self._refuse(link, Farewell.read(packet).text)
+        theirs = Greeting.read(packet)
+        mine = mine if dialled else self._greeting(link)
+        if (wrong := difference(mine, theirs, link.name)) is not None:
+            connection.put(Farewell("refused", wrong).packet())
+            return self._refuse(link, wrong)
+        if not dialled:
+            connection.put(mine.packet())
+        connection.most_waiting = WAITING * self.most_bytes + MOST_TEXT
+        with self.changed:
+            link.meet(connection, mine, theirs)
+            self.changed.notify_all()
+        return True
+
+    def _refuse(self, link: PeerLink, why: str) -> bool:
+        with self.changed:
+            if link.outlet is None:
+                if link.refused != why:
+                    logger.warning(why)
+                link.refused = why
+            self.changed.notify_all()
+        return False
+
+    async def _listen(self, link: PeerLink, connection: Connection) -> None:
+        joiner = Joiner(max(self.most_bytes, MOST_TEXT))
+        while link.outlet is connection and (packet := await connection.read()) is not None:
+            whole = joiner.whole(packet)
+            if whole is None:
+                link.patience.heard()
+                continue
+            match kind_of(whole):
+                case Kind.ROUND:
+                    link.patience.heard()
+                    with self.changed:
+                        link.take(whole)
+                        self.changed.notify_all()
+                case Kind.ALIVE:
+                    link.patience.heard(read_alive(whole))
+                case Kind.FAREWELL:
+                    self._refuse(link, Farewell.read(whole).text)
+                    return
+                case other:
+                    raise WireError(f"a {other.name.lower()} came in the middle of a run")
+
+    async def _beat(self, link: PeerLink, connection: Connection) -> None:
+        """Give signs of life, and end a connection whose other end gives none."""
+        while True:
+            since = self.computing_since
+            connection.put(alive(0.0 if since is None else time.monotonic() - since))
+            await asyncio.sleep(min(BEAT, link.patience.floor / 4))
+            if (why := link.patience.exhausted()) is not None:
+                logger.warning(f"{link.name} is {why}: it is left out until it comes back")
+                connection.close(why)
+                connection.abandon()

@@ -1,0 +1,197 @@
+"""The quantizers of weights in PyTorch: a scale for each block of a tensor, on any device.
+
+They find the levels and scales of `lessbits.quantizers.block`, which is written in JAX. A block has coordinates of one
+tensor only.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from lessbits._internal.blocks import (
+    BLOCK,
+    LEAST_SPACING,
+    MOST_SPACING,
+    SMALLEST_SCALE,
+    BlockPayload,
+    block_sizes,
+    level_type,
+    most_level,
+)
+from lessbits.codecs.block import BlockCodec
+from lessbits.errors import InputError
+from lessbits.torch.sums import norms, short_scale, sum_pairwise, uniform
+
+Words = tuple[int, int]  # where the random numbers of a message are
+
+
+class Run(NamedTuple):
+    """Blocks of one length that follow each other."""
+
+    start: int
+    first: int  # the number of the first block
+    blocks: int
+    length: int
+
+    def of(self, vector: torch.Tensor) -> torch.Tensor:
+        """Return the coordinates of the blocks, [blocks, length]."""
+        return vector[self.start : self.start + self.blocks * self.length].view(self.blocks, self.length)
+
+    def scales(self, scales: torch.Tensor) -> torch.Tensor:
+        """Return the scales of the blocks, [blocks, 1]."""
+        return scales[self.first : self.first + self.blocks, None]
+
+
+class WeightQuantizer(ABC):
+    """A quantizer of a vector that consists of tensors of these sizes; `block` is None for one scale per tensor."""
+
+    most: int
+    name: str
+
+    def __init__(self, sizes: Sequence[int], block: int | None = BLOCK) -> None:
+        self.sizes = block_sizes(sizes, block)
+        self.dim = int(self.sizes.sum())
+        self.runs = _runs(self.sizes)
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest block."""
+        return int(self.sizes.max(initial=1))
+
+    def codec(self) -> BlockCodec:
+        """Return the codec of its payloads."""
+        return BlockCodec(self.sizes, self.most, level_type(self.most))
+
+    @torch.no_grad()
+    def quantize(self, vector: torch.Tensor, words: Words = (0, 0)) -> BlockPayload:
+        """Return levels and scales as tensors on the vector's device."""
+        kind = getattr(torch, level_type(self.most))
+        levels = torch.empty(self.dim, dtype=kind, device=vector.device)
+        scales = torch.empty(len(self.sizes), dtype=torch.float32, device=vector.device)
+        for run in self.runs:
+            found, fitted = self.quantize_blocks(run, run.of(vector), words)
+            run.of(levels).copy_(found)
+            run.scales(scales)[:, 0].copy_(fitted)
+        return BlockPayload(levels, scales)
+
+    @abstractmethod
+    def quantize_blocks(self, run: Run, blocks: torch.Tensor, words: Words) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the levels, as float32, and the scale of each block."""
+
+    @torch.no_grad()
+    def add(self, target: torch.Tensor, payload: BlockPayload, factor: float = 1.0) -> None:
+        """Add the decoded vector times a factor to `target`."""
+        for run in self.runs:
+            run.of(target).add_(run.of(payload.levels).to(torch.float32) * run.scales(payload.scales), alpha=factor)
+
+
+class Nearest(WeightQuantizer):
+    """`block:Δ`: nearest rounding, and the scale that fits the levels best."""
+
+    def __init__(self, sizes: Sequence[int], spacing: float, block: int | None = BLOCK) -> None:
+        super().__init__(sizes, block)
+        self.spacing, self.most = spacing, most_level(spacing, self.longest)
+        self.name = f"block:{spacing:g}"
+
+    def quantize_blocks(self, run: Run, blocks: torch.Tensor, words: Words) -> tuple[torch.Tensor, torch.Tensor]:
+        """Round x/Δ; a block whose levels are all zero has ±1 at its largest coordinate."""
+        spacing = _spacing(blocks, self.spacing)
+        levels = torch.round(blocks * _inverse(spacing))
+        empty = (~torch.any(levels != 0, dim=-1) & (spacing[:, 0] > 0)).nonzero()[:, 0]
+        if len(empty):
+            largest = torch.argmax(torch.abs(blocks[empty]), dim=-1)
+            levels[empty, largest] = torch.sign(blocks[empty, largest])
+        return levels, fitted(blocks, levels)
+
+
+class Dithered(WeightQuantizer):
+    """`block-dither:Δ`: rounding at random, without bias."""
+
+    def __init__(self, sizes: Sequence[int], spacing: float, block: int | None = BLOCK) -> None:
+        super().__init__(sizes, block)
+        self.spacing, self.most = spacing, most_level(spacing, self.longest)
+        self.name = f"block-dither:{spacing:g}"
+        self.drawn: tuple[Words, torch.Tensor] | None = None
+
+    def quantize_blocks(self, run: Run, blocks: torch.Tensor, words: Words) -> tuple[torch.Tensor, torch.Tensor]:
+        """Round x/Δ up with the probability of its fractional part."""
+        if self.drawn is None or self.drawn[0] != words or self.drawn[1].device != blocks.device:
+            self.drawn = words, uniform(words, self.dim, blocks.device)
+        spacing = _spacing(blocks, self.spacing)
+        exact = blocks * _inverse(spacing)
+        below = torch.floor(exact)
+        return below + (run.of(self.drawn[1]) > 1 - (exact - below)), spacing[:, 0]
+
+
+class Top(WeightQuantizer):
+    """`block-top:K`: the signs of the K largest of 4096, and their mean magnitude."""
+
+    most = 1
+
+    def __init__(self, sizes: Sequence[int], kept: int, block: int | None = BLOCK) -> None:
+        super().__init__(sizes, block)
+        self.kept, self.name = kept, f"block-top:{kept}"
+
+    def quantize_blocks(self, run: Run, blocks: torch.Tensor, words: Words) -> tuple[torch.Tensor, torch.Tensor]:
+        """Take the largest; the first ones win ties."""
+        kept, sizes = -(-self.kept * run.length // BLOCK), torch.abs(blocks)
+        bound = torch.topk(sizes, kept, dim=-1).values[:, -1:]
+        above, equal = sizes > bound, sizes == bound
+        missing = kept - above.sum(dim=-1, keepdim=True)
+        chosen = above | (equal & (torch.cumsum(equal, dim=-1) <= missing))
+        levels = torch.where(chosen, torch.sign(blocks), torch.zeros_like(blocks))
+        return levels, fitted(blocks, levels)
+
+
+def make_weight_quantizer(spelling: str, sizes: Sequence[int], block: int | None = BLOCK) -> WeightQuantizer:
+    """Read `block:1.0`, `block-dither:1.0` or `block-top:64`."""
+    match = re.fullmatch(r"(block|block-dither|block-top):(\d{1,9}(?:\.\d{1,9})?)", str(spelling))
+    if match is None:
+        raise InputError(
+            f"the quantizer is {str(spelling)[:60]!r}, but models are sent with block:Δ, block-dither:Δ or "
+            "block-top:K: write for example 'block:1.0'"
+        )
+    name, number = match[1], float(match[2])
+    if name == "block-top":
+        if not (number.is_integer() and 1 <= number <= BLOCK):
+            raise InputError(f"{spelling!r} keeps {match[2]} of {BLOCK} coordinates: choose K from 1 to {BLOCK}")
+        return Top(sizes, int(number), block)
+    if not LEAST_SPACING <= number <= MOST_SPACING:
+        raise InputError(
+            f"the spacing of {spelling!r} is {number:g}, but it must be from {LEAST_SPACING:g} to {MOST_SPACING:g}: "
+            "it is in root mean squares of a block, such as block:1.0"
+        )
+    return (Nearest if name == "block" else Dithered)(sizes, number, block)
+
+
+def fitted(blocks: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:
+    """Return the scale with which levels are closest to the numbers, rounded to 16 bits of a float32."""
+    along, weight = sum_pairwise(blocks * levels), sum_pairwise(levels * levels)
+    exact = along / torch.clamp(weight, min=1)
+    short = exact.to(torch.bfloat16).to(torch.float32)
+    return torch.where(exact < SMALLEST_SCALE, torch.zeros_like(short), short)
+
+
+def _spacing(blocks: torch.Tensor, spacing: float) -> torch.Tensor:
+    share = np.float32(spacing) * np.float32(1 / np.sqrt(blocks.shape[-1]))
+    return short_scale(norms(blocks) * float(share), SMALLEST_SCALE)[:, None]
+
+
+def _inverse(spacing: torch.Tensor) -> torch.Tensor:
+    return torch.where(spacing > 0, 1 / spacing, torch.zeros_like(spacing))
+
+
+def _runs(sizes: np.ndarray) -> list[Run]:
+    runs: list[Run] = []
+    start = 0
+    for number, length in enumerate(sizes.tolist()):
+        if runs and runs[-1].length == length:
+            runs[-1] = runs[-1]._replace(blocks=runs[-1].blocks + 1)
+        else:
+            runs.append(Run(start, number, 1, length))
+        start += length
+    return runs

@@ -1,0 +1,72 @@
+"""`lessbits launch`: real processes, real bytes, and one line for a mistake at one of them."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("mpi4py")
+
+COMMAND = Path(sys.executable).parent / "lessbits"
+SCRIPT = """
+import sys
+import torch
+import lessbits.torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(20, 5)
+gossip = lessbits.torch.Gossip(model, every=5)
+torch.manual_seed(1 + gossip.links.node)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(60):
+    inputs = torch.randn(16, 20)
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(inputs), inputs[:, :5].argmax(1)).backward()
+    optimizer.step()
+    if sys.argv[1:] == ["--spoil"] and step == 30 and gossip.links.node == 1:
+        model.bias.data[0] = float("nan")
+    gossip.step()
+print(f"node {gossip.links.node}: {gossip.report()}; jax {'jax' in sys.modules}", flush=True)
+"""
+
+
+def run(tmp_path, *arguments):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    command = [str(COMMAND), "launch", "--nodes", "2", str(script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+
+def test_two_processes_train_without_jax(tmp_path):
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = sorted(re.findall(r"node (\d): 60 steps, 12 exchanges, (\S+) MB sent.*; jax (\w+)", done.stdout))
+    assert [(node, jax) for node, _, jax in lines] == [("0", "False"), ("1", "False")]
+    assert all(float(sent) > 0 for _, sent, _ in lines)
+
+
+def test_the_script_of_the_page_runs(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "neural.md").read_text(encoding="utf-8")
+    script = tmp_path / "train.py"
+    script.write_text(re.search(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1])
+    command = [str(COMMAND), "launch", "--nodes", "4", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"node \d: 100 steps, 5 exchanges, \S+ MB sent", done.stdout)) == 4
+
+
+def test_a_mistake_at_one_node_ends_all_with_one_line(tmp_path):
+    done = run(tmp_path, "--spoil")
+    assert done.returncode == 2
+    assert re.fullmatch(r"lessbits: node 1 of 2: '\w+' has NaN .*\n", done.stderr)
+
+
+def test_a_script_that_is_not_there():
+    done = subprocess.run([str(COMMAND), "launch", "none.py"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "no script 'none.py'" in done.stderr
+    assert importlib.util.find_spec("torch") is not None
