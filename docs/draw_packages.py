@@ -26,7 +26,7 @@ LAYERS = [
     [
         Box("sklearn", "estimators"),
         Box("experiments", "the paper's figures and tables"),
-        Box("torch", "planned: PyTorch training", planned=True),
+        Box("torch", "PyTorch training"),
     ],
     [Box("studies", "what the commands do, on any problem: compare, advise, one object for all")],
     [Box("report", "text, tables, plots, HTML pages", "6")],
@@ -53,7 +53,7 @@ INSIDE = {
         Box("simulate/", "all nodes, one process", "4"),
         Box("distributed/", "real processes, bytes", "4"),
         Box("recording/", "traces, checkpoints", "5"),
-        Box("peers/", "planned: no MPI", planned=True),
+        Box("peers/", "sites, over gRPC"),
     ],
 }
 

@@ -35,7 +35,9 @@ PYTHON = {
     "docs/scikit-learn.md": "tests/test_site.py::test_python_on_the_pages_runs",
     "docs/add-a-quantizer.md": "tests/quantizers/test_documentation.py::test_the_run_of_the_page_converges",
     "docs/add-a-method.md": "tests/methods/test_method_documentation.py::test_the_runs_of_the_page_converge",
+    "docs/neural.md": "tests/pytorch/test_launch.py::test_the_script_of_the_page_runs",
     "docs/codecs.md": "tests/codecs/test_round_trip.py::test_the_written_example_runs",
+    "docs/peers.md": "tests/engines/peers/test_joining.py::test_the_pages_training_loop_runs",
     "docs/distributed.md": "tests/mpi/test_command.py::test_the_pages_training_loop_runs",
 }
 
@@ -123,6 +125,8 @@ def test_commands_within_sentences_exist():
         for words in re.findall(r"`lessbits ([a-z][^`]*)`", page.read_text(encoding="utf-8")):
             name, *rest = words.split()
             command = root.commands[name]
+            while rest and rest[0] in getattr(command, "commands", {}):
+                command = command.commands[rest.pop(0)]
             flags = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
             unknown = {word for word in rest if word.startswith("-") and word != "-"} - flags
             assert not unknown, (page.name, words)

@@ -136,7 +136,7 @@ def test_the_picture_of_the_packages_is_true() -> None:
 def test_files_and_names_on_the_design_page_exist() -> None:
     """Paths are below src/lessbits or the root; a name in brackets after a path is defined in that file."""
     text = page("design.md")
-    paths = re.findall(r"`([\w./]+(?:\.py|\.pyi|\.toml|\.md|/))`(?: \(`(\w+)`)?", text.split("## Planned")[0])
+    paths = re.findall(r"`([\w./]+(?:\.py|\.pyi|\.toml|\.md|/))`(?: \(`(\w+)`)?", text)
     assert len(paths) > 60
     for path, name in paths:
         found = [base / path for base in (ROOT / "src" / "lessbits", ROOT) if (base / path).exists()]

@@ -33,7 +33,7 @@ LAYERS = [
     {"config"},
     {"report"},
     {"studies"},
-    {"sklearn", "experiments"},
+    {"sklearn", "experiments", "torch"},
     {"cli"},
     {"__main__"},
 ]
@@ -62,9 +62,25 @@ def test_imports_point_one_way():
     assert {there for here, there in seen if here == "theory"} == {"errors", "theory"}  # numbers in, numbers out
 
 
-def test_only_the_mpi_engine_imports_mpi4py():
-    importers = [path.name for path in SOURCE.rglob("*.py") if "mpi4py import" in path.read_text(encoding="utf-8")]
-    assert importers == ["mpi.py"]
+def importers_of(text):
+    return {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if text in path.read_text(encoding="utf-8")}
+
+
+def test_only_what_carries_bytes_by_mpi_imports_mpi4py():
+    assert importers_of("mpi4py import") == {"engines/distributed/mpi.py", "torch/mpi.py"}
+
+
+def test_only_the_package_torch_imports_pytorch():
+    importers = importers_of("import torch") | importers_of("from torch")
+    assert "torch/gossip.py" in importers
+    assert {path.split("/")[0] for path in importers} == {"torch"}
+
+
+def test_without_pytorch_the_package_says_what_to_install():
+    code = "import sys; sys.modules['torch'] = None; import lessbits.torch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pip install 'lessbits[torch]'" in done.stderr.splitlines()[-1]
 
 
 def test_every_layer_exists():

@@ -14,12 +14,16 @@ from .config.settings import Settings as Settings
 from .datasets.held_out import hold_out as hold_out
 from .datasets.loading import load_samples as load_samples
 from .datasets.samples import Samples as Samples
+from .datasets.splits import split_labels as split_labels
 from .datasets.splits import split_samples as split_samples
 from .engines.distributed.mpi import run_mpi as run_mpi
 from .engines.distributed.node import Node as Node
 from .engines.distributed.partitioned import PartitionedProblem as PartitionedProblem
 from .engines.interrupts import Interrupted as Interrupted
 from .engines.options import RunOptions as RunOptions
+from .engines.peers.replay import replay as replay
+from .engines.peers.roster import Roster as Roster
+from .engines.peers.roster import read_roster as read_roster
 from .engines.recording.checkpoints import Checkpoints as Checkpoints
 from .engines.recording.progress import ProgressState as ProgressState
 from .engines.recording.trace import LinkModel as LinkModel
