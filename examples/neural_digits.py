@@ -83,4 +83,5 @@ if __name__ == "__main__":
         command = ["launch", "--nodes", str(NODES), str(Path(__file__).resolve()), *flags]
         done = subprocess.run([sys.executable, "-m", "lessbits", *command], stdout=subprocess.PIPE, text=True)
         print(done.stdout, end="")
-        raise SystemExit(done.returncode or None)
+        if done.returncode:
+            raise SystemExit(done.returncode)

@@ -69,10 +69,10 @@ class PerLink(Memory):
         self.links.number = turn
         if not turn:
             self.links.assemble()
-        live = self.links.survey()
+        live, finished = self.links.survey(), self.links.finished
         for other, shared in self.shared.items():
             epoch, fresh = live.get(other, (0, False))
-            if shared.epoch != epoch:
+            if shared.epoch != epoch and other not in finished:  # who has done its part keeps its dual, as we do
                 self._renew(other, epoch, fresh)
         for other in live:
             if self.shared[other].own is None and not self.shared[other].asked:
@@ -141,15 +141,16 @@ class PerLink(Memory):
         partners = self.rounds[turn % len(self.rounds)]
         for other in partners:
             shared = self.shared[other]
-            if shared.own is not None and shared.gap is not None:
+            if other in self.links.surveyed and shared.own is not None and shared.gap is not None:
                 number = self.links.node * self.links.nodes + other
                 bodies[other], mine[other] = self.encode(x - shared.own, turn, number, PER_LINK)
         for other, theirs in self.carry(bodies, turn, x.device).items():
             shared, gap = self.shared[other], self.shared[other].gap
+            assert shared.own is not None  # a message was sent
+            assert gap is not None
             self.quantizer.add(shared.own, mine[other])
             self.quantizer.add(gap, mine[other])
             self.quantizer.add(gap, theirs, -1.0)
-            assert gap is not None
             part = gap * partners[other]
             pull += part
             if self.keeps:

@@ -6,12 +6,9 @@ started asks for the other's. Then each says for every exchange that it either s
 message counts if both ends have sent one.
 """
 
-import asyncio
 import struct
-import threading
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cache
 from typing import NamedTuple, Self
 
 from lessbits.engines.peers.patience import Patience
@@ -75,6 +72,7 @@ class PeerLink:
         heard: The number of the last exchange that the neighbour has spoken of.
         inbox: Messages that have arrived, by the number of the exchange.
         model: The model that has arrived.
+        finished: Whether the neighbour said that it has done its part, and has not come back.
         refused: Why the two ends do not fit together; empty if they do.
     """
 
@@ -87,6 +85,7 @@ class PeerLink:
     inbox: dict[int, bytes] = field(default_factory=dict)
     model: Model | None = None
     outlet: Connection | None = None
+    finished: bool = False
     refused: str = ""
 
     def meet(self, outlet: Connection, mine: Greeting, theirs: Greeting) -> None:
@@ -97,6 +96,7 @@ class PeerLink:
             self.outlet.close("replaced by a newer connection")
         self.epoch = self.last_epoch = max(mine.last_epoch, theirs.last_epoch) % MOST_EPOCH + 1
         self.fresh = mine.round == theirs.round == 0
+        self.finished = False
         self.outlet, self.heard, self.model, self.refused = outlet, theirs.round - 1, None, ""
         self.inbox.clear()
         self.patience.restart()
@@ -144,11 +144,3 @@ def difference(mine: Greeting, theirs: Greeting, name: str) -> str | None:
         parts["start"] = (mine.code[16:], theirs.code[16:])
     wrong = next((what for what, (one, other) in parts.items() if one != other), None)
     return None if wrong is None else differ(wrong, " and ".join(sorted((mine.site, name))))
-
-
-@cache
-def event_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of this process: gRPC works best with one, whatever the number of sites."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="lessbits links", daemon=True).start()
-    return loop

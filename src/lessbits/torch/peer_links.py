@@ -6,7 +6,6 @@ neighbours that are alive, as long as their past says that they may take, and go
 
 import asyncio
 import atexit
-import secrets
 import threading
 import time
 from collections.abc import Coroutine, Mapping
@@ -15,43 +14,28 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from lessbits._internal.logging import logger
-from lessbits.errors import InputError, MissingPackageError, WireError, check_positive
+from lessbits.errors import InputError, MissingPackageError, check_positive
 from lessbits.torch.event_loop import event_loop
 from lessbits.torch.links import Links
-from lessbits.version import __version__
 
 try:
     from lessbits.engines.peers.connections import Doors
     from lessbits.engines.peers.options import Membership
-    from lessbits.engines.peers.patience import BEAT, Patience
-    from lessbits.engines.peers.protocol import (
-        MOST_TEXT,
-        NONE,
-        PROTOCOL,
-        Farewell,
-        Greeting,
-        Joiner,
-        Kind,
-        alive,
-        kind_of,
-        read_alive,
-    )
+    from lessbits.engines.peers.patience import Patience
+    from lessbits.engines.peers.protocol import Farewell
     from lessbits.engines.peers.roster_file import RosterFile
     from lessbits.engines.peers.site_file import read_site
-    from lessbits.engines.peers.stream import Connection
-    from lessbits.torch.peer_link import HEADER_BYTES, Model, PeerLink, Said, Word, difference, event_loop
+    from lessbits.torch.peer_link import HEADER_BYTES, Model, PeerLink, Said, Word
+    from lessbits.torch.peer_talk import PeerTalk
 except ImportError as error:
     raise MissingPackageError(f"sites need gRPC and cryptography ({error}): pip install 'lessbits[peers]'") from None
 
 PATIENCE = 30.0  # seconds that a silent neighbour is waited for at least
 BEGIN_AFTER = 60.0
-GREETING_SECONDS = 10.0
 CLOSE_SECONDS = 20.0
-WAITING = 4  # models that may wait in a connection, before its other end is taken for dead
 
 
-class PeerLinks(Links):
+class PeerLinks(PeerTalk, Links):
     """The links of one site, which its `site.toml` and roster describe, as for `lessbits peer`.
 
     Args:
@@ -92,11 +76,11 @@ class PeerLinks(Links):
             most_bytes: The most bytes of a message or a model.
         """
         self.about, self.most_bytes = {"method": settings, "code": model + start}, HEADER_BYTES + most_bytes
-        atexit.register(self.close)
+        atexit.register(self._leave)
         self._do(self._open())
 
     async def _open(self) -> None:
-        self.doors.converse = self._converse
+        self.doors.converse = self.converse
         if (address := self.site.listen_address(self.roster)) is not None:
             await self.doors.listen(address)
         for link in self.links.values():
@@ -104,12 +88,25 @@ class PeerLinks(Links):
                 self.doors.dial(link.name, self.roster.site(link.name).address or "")
 
     def close(self) -> None:
-        """Say what is still to be said, and end all connections."""
+        """Tell neighbours that this site has done its part, and end all connections."""
+        self._end(Farewell("finished", "the training has ended"))
+
+    def _leave(self) -> None:
+        """End all connections of a process that ends without `close`: nobody knows whether it has done its part."""
+        self._end(Farewell("leaving", "the process has ended"))
+
+    def _end(self, farewell: Farewell) -> None:
         if self.about is not None:
             self.about = None
-            atexit.unregister(self.close)
+            atexit.unregister(self._leave)
             with suppress(TimeoutError):
-                self._do(self.doors.close())
+                self._do(self._part(farewell))
+
+    async def _part(self, farewell: Farewell) -> None:
+        for link in self.links.values():
+            if link.outlet is not None:
+                link.outlet.put(farewell.packet())
+        await self.doors.close()
 
     def assemble(self) -> None:
         """Wait for all neighbours before the first exchange, unless the run has begun without this site."""
@@ -130,6 +127,11 @@ class PeerLinks(Links):
             found = {other: (link.epoch, link.fresh) for other, link in self.links.items() if link.epoch}
         self.surveyed = {other: epoch for other, (epoch, _) in found.items()}
         return found
+
+    @property
+    def finished(self) -> set[int]:
+        """The neighbours that have done their part, and are gone for good."""
+        return {other for other, link in self.links.items() if link.finished}
 
     def offer(self, other: int, body: bytes) -> None:
         """Send a model, or nothing to ask for the neighbour's."""
@@ -191,107 +193,3 @@ class PeerLinks(Links):
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, event_loop()).result(CLOSE_SECONDS)
-
-    async def _converse(self, connection: Connection, name: str, dialled: bool) -> None:
-        """Talk to a neighbour until the connection ends; called by the event loop, as all below."""
-        if self.about is None:
-            return  # this site has ended
-        link, pulse = self.links[self.roster.number(name)], None
-        try:
-            if await self._greet(link, connection, dialled):
-                pulse = asyncio.ensure_future(self._beat(link, connection))
-                await self._listen(link, connection)
-        except WireError as error:
-            logger.warning(f"{name}: {error}")
-            connection.close(str(error))
-        finally:
-            if pulse is not None:
-                pulse.cancel()
-            with self.changed:
-                link.lose(connection)
-                self.changed.notify_all()
-
-    def _greeting(self, link: PeerLink) -> Greeting:
-        return Greeting(
-            site=self.site.name,
-            to=link.name,
-            protocol=PROTOCOL,
-            version=__version__,
-            run=self.membership.link_mark(link.name),
-            epoch=0,
-            last_epoch=link.last_epoch,
-            round=self.number,
-            sent=NONE,
-            applied=NONE,
-            received=NONE,
-            early=NONE,
-            nonce=secrets.token_hex(8),
-            **(self.about or {}),
-        )
-
-    async def _greet(self, link: PeerLink, connection: Connection, dialled: bool) -> bool:
-        """Exchange greetings, and return whether the link has begun an epoch."""
-        mine = self._greeting(link)
-        if dialled:
-            connection.put(mine.packet())
-        try:
-            packet = await asyncio.wait_for(connection.read(), GREETING_SECONDS)
-        except TimeoutError:
-            raise WireError(f"no greeting came in {GREETING_SECONDS:g} s") from None
-        if packet is None:
-            return False
-        if kind_of(packet) is Kind.FAREWELL:
-            return self._refuse(link, Farewell.read(packet).text)
-        theirs = Greeting.read(packet)
-        mine = mine if dialled else self._greeting(link)
-        if (wrong := difference(mine, theirs, link.name)) is not None:
-            connection.put(Farewell("refused", wrong).packet())
-            return self._refuse(link, wrong)
-        if not dialled:
-            connection.put(mine.packet())
-        connection.most_waiting = WAITING * self.most_bytes + MOST_TEXT
-        with self.changed:
-            link.meet(connection, mine, theirs)
-            self.changed.notify_all()
-        return True
-
-    def _refuse(self, link: PeerLink, why: str) -> bool:
-        with self.changed:
-            if link.outlet is None:
-                if link.refused != why:
-                    logger.warning(why)
-                link.refused = why
-            self.changed.notify_all()
-        return False
-
-    async def _listen(self, link: PeerLink, connection: Connection) -> None:
-        joiner = Joiner(max(self.most_bytes, MOST_TEXT))
-        while link.outlet is connection and (packet := await connection.read()) is not None:
-            whole = joiner.whole(packet)
-            if whole is None:
-                link.patience.heard()
-                continue
-            match kind_of(whole):
-                case Kind.ROUND:
-                    link.patience.heard()
-                    with self.changed:
-                        link.take(whole)
-                        self.changed.notify_all()
-                case Kind.ALIVE:
-                    link.patience.heard(read_alive(whole))
-                case Kind.FAREWELL:
-                    self._refuse(link, Farewell.read(whole).text)
-                    return
-                case other:
-                    raise WireError(f"a {other.name.lower()} came in the middle of a run")
-
-    async def _beat(self, link: PeerLink, connection: Connection) -> None:
-        """Give signs of life, and end a connection whose other end gives none."""
-        while True:
-            since = self.computing_since
-            connection.put(alive(0.0 if since is None else time.monotonic() - since))
-            await asyncio.sleep(min(BEAT, link.patience.floor / 4))
-            if (why := link.patience.exhausted()) is not None:
-                logger.warning(f"{link.name} is {why}: it is left out until it comes back")
-                connection.close(why)
-                connection.abandon()
