@@ -30,7 +30,7 @@ for step in range(60):
     if sys.argv[1:] == ["--spoil"] and step == 30 and gossip.links.node == 1:
         model.bias.data[0] = float("nan")
     gossip.step()
-print(f"node {gossip.links.node}: {gossip.report()}; jax {'jax' in sys.modules}", flush=True)
+print(f"node {gossip.links.node}: {gossip.report()}; jax {'jax' in sys.modules}\\n", end="", flush=True)  # in one piece
 """
 
 
