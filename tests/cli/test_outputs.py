@@ -125,7 +125,10 @@ LOST = [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor"
 def test_standard_output_that_is_full_or_closed_is_said_once(engine, where, why, tmp_path):
     command = shlex.join([sys.executable, "-m", "lessbits", *RUN, *engine, "--save", str(tmp_path / "a.trace")])
     done = subprocess.run(["sh", "-c", command + where], stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (2, f"lessbits: standard output could not be written ({why})\n")
+    # On a busy machine a line says what takes long, before this one.
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"lessbits: standard output could not be written ({why})"
+    assert done.stderr.count("could not be written") == 1
     assert Trace.load(tmp_path / "a.trace")["iteration"][-1] == 5
     assert processes_with(str(tmp_path)) == []
 

@@ -40,6 +40,7 @@ def test_groups_are_routed_to_the_fit_in_a_pipeline_and_a_search(routing):
     assert search.best_params_ == {"alpha": 0.1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("splitter", "nodes"), [pytest.param(KFold(2), [5, 5], marks=pytest.mark.slow), (GroupKFold(5), [4] * 5)]
 )
@@ -62,12 +63,14 @@ def test_groups_that_the_fit_does_not_ask_for_only_split(routing):
         cross_validate(DecentralizedRidge(), *DIABETES, cv=KFold(2), params={"groups": SITES}, error_score="raise")
 
 
+@pytest.mark.slow
 def test_groups_of_an_earlier_fit_are_forgotten():
     model = DecentralizedRidge(random_state=0, n_nodes=3, tol=0.5).fit(*DIABETES, groups=SITES)
     assert model.groups_.tolist() == [0, 1, 2, 3, 4]
     assert not hasattr(model.fit(*DIABETES), "groups_")
 
 
+@pytest.mark.slow
 def test_a_graph_of_sites_is_matched_by_name(tmp_path):
     sites = np.array(["a", "b", "c", "d"])[np.arange(442) % 4]
     graph = networkx.Graph([("d", "a"), ("d", "b"), ("d", "c")])  # a star around the last in order

@@ -40,6 +40,7 @@ def test_a_fit_solves_no_pooled_problem_and_its_default_is_near():
     assert gradient[-1] <= 1e-18 * gradient[0] < gradient[-2]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_solution")
 @pytest.mark.parametrize("option", ["B", pytest.param("C", marks=pytest.mark.slow)])
 def test_a_fit_that_stops_early_warns_without_the_solution(option):
@@ -49,6 +50,7 @@ def test_a_fit_that_stops_early_warns_without_the_solution(option):
         DecentralizedRidge(**choice).fit(*DIABETES)
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_zero_at_the_start_is_the_end():
     rows = np.repeat(np.array([[-1.0, 1.0], [1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]]) * 0.3 + 0.1, 20, axis=0)
     labels = np.repeat([0, 1, 1, 0], 20)

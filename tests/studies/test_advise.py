@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from command_line import run_command
+from tiers import slow_but
 
 from lessbits import Consensus, InputError, PrimalDual, Settings, make_network, make_quantizer, simulate
 from lessbits.config.build import build_parts
@@ -102,7 +103,9 @@ def test_advice_is_the_coarsest_quantizer_of_each_kind_within_the_bound(changes,
         assert row["bits_saved_in_all"] == pytest.approx(row["bits_saved"] / row["times_the_iterations"])
 
 
-@pytest.mark.parametrize(("network", "nodes"), [("hypercube", 16), ("star", 16), ("complete", 12)])
+@pytest.mark.parametrize(
+    ("network", "nodes"), slow_but([("hypercube", 16)], [("hypercube", 16), ("star", 16), ("complete", 12)])
+)
 def test_runs_need_about_the_iterations_that_are_predicted(network, nodes):
     """With η = 1, the default α, and the best θ from half to three times the predicted one."""
     problem, network = Consensus.random(nodes, 64), make_network(network, nodes)
@@ -116,7 +119,7 @@ def test_runs_need_about_the_iterations_that_are_predicted(network, nodes):
     assert needed[1] / needed[0] == pytest.approx(predicted_slowdown(request, request.quantizer), rel=0.4)
 
 
-@pytest.mark.parametrize("dim", [50, 100])
+@pytest.mark.parametrize("dim", slow_but([50], [50, 100]))
 def test_a_whole_bound_is_met_despite_rounding(dim):
     settings = Settings(network="complete", nodes=49, problem="least-squares", dim=dim, condition=1000.0)
     advice = free_compression(*build_parts(settings)[:2])
@@ -185,7 +188,7 @@ def test_advise_explains_broadcast(monkeypatch, capsys):
     assert "Broadcast messages share their noise, so the network allows only ω = 2" in out
 
 
-@pytest.mark.parametrize("command", ["theory", "advise"])
+@pytest.mark.parametrize("command", slow_but(["theory"], ["theory", "advise"]))
 def test_json_holds_what_the_functions_return(monkeypatch, capsys, command):
     result = run_command(monkeypatch, capsys, command, *SMALL, "--json", "-")
     function = {"theory": describe_theory, "advise": advise_settings}[command]

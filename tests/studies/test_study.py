@@ -63,6 +63,7 @@ def test_tune_and_advise_work_on_any_problem(study):
     assert "<table>" in advice._repr_html_()
 
 
+@pytest.mark.slow
 def test_results_print_as_tables_of_80_columns(study):
     found = study.compare(methods=["lead"], quantizers=["exact", "dit-4"], until=1e-4)
     tuned = study.tune("lead", "dit-4", {"gamma": [0.3, 0.6]}, until=1e-4, grow=False)

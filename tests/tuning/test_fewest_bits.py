@@ -172,6 +172,7 @@ FLAGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", slow_but([FLAGS[2]], FLAGS))
 def test_what_was_asked_of_advice_is_in_its_command(flags, monkeypatch, capsys):
     easy = {"condition": 4.0} if flags.get("problem") else {}

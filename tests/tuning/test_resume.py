@@ -80,13 +80,13 @@ def test_a_line_that_was_cut_off_costs_one_run_and_no_more(tmp_path, swept):
     "change",
     [
         {"problem": Consensus.random(NODES, DIM, seed=1)},
-        {"method": replace(METHOD, eta=0.9)},
+        pytest.param({"method": replace(METHOD, eta=0.9)}, marks=pytest.mark.slow),
         {"method": primal_dual(PROBLEM, STAR, "dit-2", theta=1, eta=1)},
-        {"iterations": 1999},
+        pytest.param({"iterations": 1999}, marks=pytest.mark.slow),
         {"until": 1e-5},
-        {"epochs": 100.0},
-        {"bits": 1e5},
-        {"record_every": 2},
+        pytest.param({"epochs": 100.0}, marks=pytest.mark.slow),
+        pytest.param({"bits": 1e5}, marks=pytest.mark.slow),
+        pytest.param({"record_every": 2}, marks=pytest.mark.slow),
     ],
     ids=lambda change: next(iter(change)),
 )

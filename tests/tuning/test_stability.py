@@ -66,7 +66,11 @@ def trials(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "option"), [(name, option) for name in BUILT_IN for option in find_method(name).options if option != "A"]
+    ("name", "option"),
+    slow_but(
+        [("primal-dual", "B"), ("diana", "C"), ("nids", "D"), ("edge-dual", "B")],
+        [(name, option) for name in BUILT_IN for option in find_method(name).options if option != "A"],
+    ),
 )
 def test_what_is_tried_is_scored_from_the_origin(name, option, trials):
     method = practical(name, option=option)

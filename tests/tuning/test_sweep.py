@@ -108,7 +108,7 @@ BUDGETS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "width", "budget", "every"), slow_but(BUDGETS[1:5], BUDGETS))
+@pytest.mark.parametrize(("name", "width", "budget", "every"), slow_but(BUDGETS[1:3], BUDGETS))
 def test_a_run_ends_at_the_first_record_that_spends_the_budget(name, width, budget, every):
     outcomes = run(name, budget, width=width, record_every=every)
     for outcome in outcomes:
@@ -133,6 +133,7 @@ def widths(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 def test_lanes_move_together_when_half_have_left_and_those_that_fill_up_count_for_no_run(widths):
     told = []
     outcomes = run("B", Budget(900, until=1e-6), width=8, finished=told.append)

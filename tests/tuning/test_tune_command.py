@@ -231,6 +231,7 @@ def test_an_interrupted_search_shows_the_best_so_far_and_goes_on(command, monkey
     assert "so far" not in after.out
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_for_the_fewest_bits_goes_on_too(command, monkeypatch):
     line = [
         "tune",

@@ -110,6 +110,7 @@ def test_without_a_grid_all_step_sizes_are_searched_from_the_methods_own():
         assert beside["alpha"] > 1 or beside in tried
 
 
+@pytest.mark.slow
 def test_a_search_is_never_worse_than_the_methods_own_step_sizes():
     own = find(PAPERS_GRID).method  # off the lattice along no axis, but a fine start
     start = replace(own, theta=float(own.theta) * 1.01)

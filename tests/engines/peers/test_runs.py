@@ -5,6 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 from engines.peers.in_process import Town, run_all, until
+from tiers import slow_but
 
 from lessbits import Consensus, EdgeDual, LeastSquares, Logistic, make_quantizer, simulate
 from lessbits.engines.peers.options import SiteOptions
@@ -56,7 +57,7 @@ def rows(nodes, random):
 
 
 @pytest.mark.optimized
-@pytest.mark.parametrize("make", [consensus, least_squares])
+@pytest.mark.parametrize("make", slow_but([consensus], [consensus, least_squares]))
 @pytest.mark.parametrize("nodes", [5, pytest.param(16, marks=pytest.mark.slow)])
 def test_lockstep_is_the_simulators_run_bit_for_bit(tmp_path, make, nodes):
     town = ring_of(tmp_path, nodes)
