@@ -44,10 +44,14 @@ from .faults.schedules import union_of as union_of
 from .methods.accelerated import Accelerated as Accelerated
 from .methods.base import Method as Method
 from .methods.base import Start as Start
+from .methods.beer import Beer as Beer
+from .methods.beer import Motef as Motef
+from .methods.c_gt import CompressedTracking as CompressedTracking
 from .methods.choco import Choco as Choco
 from .methods.dgd import Dgd as Dgd
 from .methods.diana import Diana as Diana
 from .methods.edge_dual import EdgeDual as EdgeDual
+from .methods.ef21 import Ef21 as Ef21
 from .methods.extra import Extra as Extra
 from .methods.gradient_tracking import AtcTracking as AtcTracking
 from .methods.gradient_tracking import GradientTracking as GradientTracking
@@ -68,6 +72,7 @@ from .methods.qdgd import Qdgd as Qdgd
 from .methods.registry import register_method as register_method
 from .methods.request import MethodRequest as MethodRequest
 from .methods.request import StepSize as StepSize
+from .methods.scaffnew import Scaffnew as Scaffnew
 from .methods.ssda import Ssda as Ssda
 from .methods.tree import Tree as Tree
 from .methods.vr_diana import VrDiana as VrDiana
