@@ -42,12 +42,14 @@ from .faults.schedules import one_peer_exponential as one_peer_exponential
 from .faults.schedules import record_faults as record_faults
 from .faults.schedules import union_of as union_of
 from .methods.accelerated import Accelerated as Accelerated
+from .methods.adiana import Adiana as Adiana
 from .methods.base import Method as Method
 from .methods.base import Start as Start
 from .methods.beer import Beer as Beer
 from .methods.beer import Motef as Motef
 from .methods.c_gt import CompressedTracking as CompressedTracking
 from .methods.choco import Choco as Choco
+from .methods.compressed_scaffnew import CompressedScaffnew as CompressedScaffnew
 from .methods.dgd import Dgd as Dgd
 from .methods.diana import Diana as Diana
 from .methods.edge_dual import EdgeDual as EdgeDual
@@ -58,6 +60,7 @@ from .methods.gradient_tracking import GradientTracking as GradientTracking
 from .methods.gradients import Gradients as Gradients
 from .methods.gt_svrg import GtSvrg as GtSvrg
 from .methods.lead import Lead as Lead
+from .methods.locodl import Locodl as Locodl
 from .methods.messages import BroadcastMessages as BroadcastMessages
 from .methods.messages import EdgeMessages as EdgeMessages
 from .methods.messages import ExactMessages as ExactMessages
@@ -66,6 +69,7 @@ from .methods.messages import disagreements as disagreements
 from .methods.messages import share as share
 from .methods.msda import Msda as Msda
 from .methods.nids import Nids as Nids
+from .methods.opapc import Opapc as Opapc
 from .methods.outbox import Message as Message
 from .methods.primal_dual import PrimalDual as PrimalDual
 from .methods.qdgd import Qdgd as Qdgd

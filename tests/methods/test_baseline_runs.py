@@ -59,6 +59,10 @@ LINEAR = {
     "motef": {},
     "ef21": {},
     "scaffnew": {},
+    "compressed-scaffnew": {},
+    "locodl": {},
+    "adiana": {},
+    "opapc": {},
 }
 # With decreasing steps: option, step sizes, and by what the error may fall when a run is four times as long.
 SUBLINEAR = {
@@ -180,6 +184,7 @@ ACCOUNTS = {
     # The gradient before the first iteration too.
     "beer": (RING.links * 2 * QUANTIZED, RING.links * 2 * QUANTIZED, 6, 7 * EVERYTHING),
     "ef21": ((NODES - 1) * QUANTIZED, (NODES - 1) * NUMBERS, 3, 3 * EVERYTHING),
+    "opapc": (RING.links * NUMBERS, RING.links * NUMBERS, 3, 3 * EVERYTHING),
 }
 
 

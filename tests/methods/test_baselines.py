@@ -1,5 +1,6 @@
 """The competitors: against plain NumPy versions of what was published, their parents, and their invariants."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 
@@ -13,6 +14,7 @@ from lessbits import (
     Accelerated,
     Beer,
     Choco,
+    CompressedScaffnew,
     CompressedTracking,
     Consensus,
     Dgd,
@@ -26,7 +28,9 @@ from lessbits import (
     Motef,
     Msda,
     Nids,
+    Opapc,
     PrimalDual,
+    Scaffnew,
     Ssda,
     Start,
     VrDiana,
@@ -66,13 +70,17 @@ SIZES = {
     "motef": {"gamma": 0.4, "eta": 0.1, "momentum": 0.6},
     "ef21": {"eta": 0.3},
     "scaffnew": {"eta": 0.3, "probability": 0.3},
+    "compressed-scaffnew": {"eta": 0.3, "probability": 0.3, "gamma": 0.5},
+    "locodl": {"eta": 0.3, "probability": 0.3, "gamma": 0.8},
+    "adiana": {"eta": 0.3, "probability": 0.4},
+    "opapc": {"theta": 0.3, "eta": 0.4, "momentum": 0.6},
 }
 REMEMBER = ("choco", "lead", "accelerated", "c-gt", "beer", "motef")  # a memory that a run may start from
 # Every method with whole gradients and with stochastic ones, every compressed one exact and quantized.
 RUNS = [
     *((name, "exact", kind.options[0]) for name, kind in BASELINES.items() if kind.options[0] in "AB"),
     *((name, "dit-2", "B") for name in ("accelerated", "qdgd", "choco", "lead", "diana")),
-    *((name, "dit-2", "B") for name in ("c-gt", "beer", "motef", "ef21")),
+    *((name, "dit-2", "B") for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana")),
     *((name, "top-2", "B") for name in ("beer", "ef21")),
     ("tree", "grid:3", "B"),
     ("tree", "scaled-dit-2", "C"),
@@ -113,12 +121,10 @@ def test_a_method_is_what_was_published(name, quantizer, option):
         settings |= {"quantize": quantize_with(method.quantizer, SEED)}
         settings |= {"alpha": method.alpha} if hasattr(method, "alpha") else {}
         settings |= {"public": MEMORY} if name in REMEMBER else {}
-    if name == "accelerated":
-        settings["convexity"] = PROBLEM.convexity
-    if name == "msda":
-        settings["rounds"] = method.rounds
+    for fact in ("convexity", "rounds", "copies", "spread"):  # what a method knows besides its step sizes
+        settings |= {fact: getattr(method, fact)} if hasattr(method, fact) else {}
     if name == "tree":
-        settings |= {"parent": np.asarray(method.parent), "convexity": method.convexity, "learns": option == "B"}
+        settings |= {"parent": np.asarray(method.parent), "learns": option == "B"}
     written = {"gt-svrg": "gradient_tracking", "vr-diana": "diana", "motef": "beer"}.get(name, name.replace("-", "_"))
     published = getattr(reference, written, None) or getattr(rivals, written)
     expected = published(network_of(name).laplacian().toarray(), oracle, start, **settings)
@@ -169,6 +175,16 @@ PARENTS = {
         PROBLEM,
     ),
     "motef without momentum is beer": (Motef(0.4, 0.1, 0.4, DIT), Beer(0.4, 0.1, 0.4, DIT), PROBLEM),
+    "compressed-scaffnew with all coordinates is scaffnew": (
+        CompressedScaffnew(0.3, 0.4, 1.0, NODES, DIM, NODES),
+        Scaffnew(0.3, 0.4),
+        PROBLEM,
+    ),
+    "opapc with one exchange a gradient is accelerated": (
+        Opapc(shortened(ONE_ROUND), 0.4, 0.6, 0.1, ONE_ROUND.eigengap, RING.lambda_max, 1),
+        Accelerated(shortened(replace(ONE_ROUND, theta=shortened(ONE_ROUND))), 0.4, 1.0, 0.6, Exact(), 0.1),
+        PROBLEM,
+    ),
     "ef21 with α = 1 is diana": (Ef21(0.2, 1.0, DIT), Diana(0.2, 1.0, DIT), PROBLEM),
     "vr-diana with one sample a node is diana": (VrDiana(0.2, 0.4, DIT, SAMPLED), Diana(0.2, 0.4, DIT), CONSENSUS),
 }
@@ -248,7 +264,7 @@ def test_trackers_average_to_the_average_gradient(name, quantizer, option):
     assert np.abs(np.mean(state.tracker, 0)).max() > 0.01
 
 
-@pytest.mark.parametrize("name", ["extra", "lead", "accelerated", "diana", "ssda", "msda"])
+@pytest.mark.parametrize("name", ["extra", "lead", "accelerated", "diana", "ssda", "msda", "opapc"])
 def test_the_solution_is_a_fixed_point(name):
     """Of the other exact methods too, but their corrections are not part of a start: see test_baseline_runs.py."""
     everywhere = np.tile(PROBLEM.solution, (NODES, 1))

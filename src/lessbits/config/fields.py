@@ -118,7 +118,11 @@ class Fields(BaseModel):
         "run)",
     )
     theta: float | None = setting(
-        None, "Method", "step size θ of the dual variable (primal-dual, edge-dual, ssda, msda)", "see --stepsizes", gt=0
+        None,
+        "Method",
+        "step size θ of the dual variable (primal-dual, edge-dual, ssda, msda, opapc)",
+        "see --stepsizes",
+        gt=0,
     )
     eta: float | None = setting(
         None, "Method", "step size η of the gradient; 0 turns choco into pure gossip", "see --stepsizes", ge=0
@@ -139,13 +143,18 @@ class Fields(BaseModel):
     )
     epsilon: float | None = setting(None, "Method", "step size ε of qdgd", "see --stepsizes", gt=0)
     momentum: float | None = setting(
-        None, "Method", "momentum β (accelerated, ssda, msda, motef)", "as proven", ge=0, lt=1
+        None, "Method", "momentum β (accelerated, ssda, msda, motef, opapc)", "as proven", ge=0, lt=1
     )
     decay: float | None = setting(
         None, "Method", "shrink steps as 1/(1 + decay·k) (dgd, choco), or by QDGD's powers", "0; 0.01 for qdgd", ge=0
     )
     probability: float | None = setting(
-        None, "Method", "probability p of an exchange after a local step (scaffnew)", "see --stepsizes", gt=0, le=1
+        None,
+        "Method",
+        "probability p of an exchange after a local step (scaffnew, locodl), or that the anchor moves (adiana)",
+        "see --stepsizes",
+        gt=0,
+        le=1,
     )
     step_sizes: dict[str, float] = setting(
         {}, "Method", "step sizes of a registered method that have no setting of their own, by name", "none"

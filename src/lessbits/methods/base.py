@@ -100,6 +100,11 @@ class Method(ABC):
         """The compressor of each message of an outbox, in order; by default one uncompressed vector."""
         return (Exact(),)
 
+    @property
+    def at_once(self) -> float:
+        """How many messages a link carries per exchange, on average."""
+        return 1 if self.takes_turns else len(self.compressors)
+
     def prepare(self, problem: Problem) -> Problem:
         """Return the problem, with what this method needs precomputed."""
         return problem

@@ -38,6 +38,10 @@ BUILT_IN = {
     "motef": "beer.Motef",
     "ef21": "ef21.Ef21",
     "scaffnew": "scaffnew.Scaffnew",
+    "compressed-scaffnew": "compressed_scaffnew.CompressedScaffnew",
+    "locodl": "locodl.Locodl",
+    "adiana": "adiana.Adiana",
+    "opapc": "opapc.Opapc",
 }
 _registered: "dict[str, type[Method]]" = {}
 

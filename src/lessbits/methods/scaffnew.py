@@ -15,7 +15,7 @@ go. The hub holds data too and is a worker itself.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +57,7 @@ class Scaffnew(ServerMethod):
     probability: float
 
     name = "scaffnew"
-    step_sizes = (StepSize("eta", "η", "step size of the gradient"), PROBABILITY)
+    step_sizes: ClassVar[tuple[StepSize, ...]] = (StepSize("eta", "η", "step size of the gradient"), PROBABILITY)
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, Suggestion]:
@@ -78,14 +78,18 @@ class Scaffnew(ServerMethod):
         self, step: Step, state: ScaffnewState, problem: Problem, local: LocalNetwork
     ) -> tuple[ScaffnewState, Outbox, jax.Array]:
         """Send. Even iterations: the leaves send x̂ after their local steps. Odd ones: the hub sends the mean."""
+        state, steps = self.moved_locally(step, state, problem)
+        return state, up_and_down(step, local, (state.local_x,), state.x), steps * problem.counts
+
+    def moved_locally(self, step: Step, state: ScaffnewState, problem: Problem) -> tuple[ScaffnewState, jax.Array]:
+        """Take the local steps before an exchange; return x̂ in the state, and their number."""
 
         def local_step(x: jax.Array) -> jax.Array:
             return x - self.eta * (problem.gradient(x) - state.control)
 
         steps = local_steps(step, self.probability)
         moved = repeat(local_step, steps, state.x)
-        state = state._replace(local_x=jnp.where(goes_up(step), moved, state.local_x))
-        return state, up_and_down(step, local, (state.local_x,), state.x), steps * problem.counts
+        return state._replace(local_x=jnp.where(goes_up(step), moved, state.local_x)), steps
 
     def receive(
         self, step: Step, state: ScaffnewState, outbox: Outbox, inbox: Outbox, local: LocalNetwork

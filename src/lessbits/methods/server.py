@@ -70,18 +70,13 @@ def up_and_down(step: Step, local: LocalNetwork, ups: tuple[Payload, ...], down:
     return (*sent, Message(down, per_link=False, active=active, awaited=awaited))
 
 
-def total_at_hub(mine: jax.Array, quantizer: Compressor, received: Message, local: LocalNetwork) -> jax.Array:
-    """Return the sum of the hub's own vector and those of the leaves. Rows of leaves mean nothing."""
+def mean_at_hub(mine: jax.Array, quantizer: Compressor, received: Message, local: LocalNetwork) -> jax.Array:
+    """Return the mean of all nodes' vectors at the hub. Rows of leaves mean nothing."""
 
     def term(slot: Slot) -> jax.Array:
         return quantizer.decode(received.take(slot.links))
 
-    return mine + local.sum(term)
-
-
-def mean_at_hub(mine: jax.Array, quantizer: Compressor, received: Message, local: LocalNetwork) -> jax.Array:
-    """Return the mean of all nodes' vectors at the hub. Rows of leaves mean nothing."""
-    total = total_at_hub(mine, quantizer, received, local)
+    total = mine + local.sum(term)
     return total / (1 + link_count(local)[:, None]).astype(total.dtype)
 
 
