@@ -39,7 +39,7 @@ class Polynomial(NamedTuple):
         mixed = c2 * (newest - c3 * disagreement)
         return jnp.where(phase == 0, mixed, 2 * mixed - before)
 
-    def applied(self, x: jax.Array, newest: jax.Array) -> jax.Array:
-        """Return P_K(W)x, where `newest` is v^K."""
-        c2 = (1 + self.eigengap) / (1 - self.eigengap)
-        return x - newest / jnp.cosh(self.rounds * jnp.arccosh(c2))
+    @property
+    def growth(self) -> jax.Array:
+        """a_K."""
+        return jnp.cosh(self.rounds * jnp.arccosh((1 + self.eigengap) / (1 - self.eigengap)))

@@ -102,7 +102,7 @@ class Msda(DualMethod):
         (disagreement,) = disagreements(outbox, inbox, local)
         polynomial, phase = Polynomial(self.eigengap, self.lambda_max, self.rounds), step.iteration % self.rounds
         newest = polynomial.next(phase, state.newest, state.before, disagreement)
-        y = state.z - self.theta * polynomial.applied(state.x, newest)
+        y = state.z - self.theta * (state.x - newest / polynomial.growth)
         last = phase == self.rounds - 1
         return MsdaState(
             x=state.x,
