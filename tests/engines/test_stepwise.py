@@ -88,13 +88,15 @@ def test_samples_and_coins_do_not_depend_on_who_holds_a_node(option, messages):
     np.testing.assert_allclose(trace.x, whole.x, rtol=0, atol=1e-9)
 
 
-OF_OTHERS = {"choco": {"quantizer": "top-5"}, "accelerated": {"stepsizes": "practical"}}
+OF_OTHERS = {"choco": {"quantizer": "top-5"}, "ef21": {"quantizer": "top-5"}, "accelerated": {"stepsizes": "practical"}}
 
 
 OTHERS = ["choco", "lead", "accelerated", "diana", "gradient-tracking-atc", "qdgd", "tree"]
+RIVALS = ["c-gt", "beer", "motef", "ef21", "scaffnew", "compressed-scaffnew", "locodl", "adiana", "opapc"]
+WHOLE = ("gradient-tracking-atc", "scaffnew", "compressed-scaffnew", "opapc")  # send numbers as they are
 
 
-@pytest.mark.parametrize("name", slow_but(["lead"], OTHERS))
+@pytest.mark.parametrize("name", slow_but(["lead", "compressed-scaffnew"], OTHERS + RIVALS))
 @pytest.mark.optimized
 def test_other_methods_run_on_ranks_too(name):
     network = make_network("star", 7)
@@ -102,7 +104,7 @@ def test_other_methods_run_on_ranks_too(name):
     method = make_method(name, problem, network, **OF_OTHERS.get(name, {}))
     simulated = simulate(problem, network, method, iterations=20)
     trace = run_on(2, problem, network, method, iterations=20)[0]
-    varies = {"wire_bits_per_link"} if "gradient" not in name else set()
+    varies = set() if name in WHOLE else {"wire_bits_per_link"}
     same_run(simulated, trace, varies)
     assert trace["wire_bits_per_link"][-1] == pytest.approx(simulated["wire_bits_per_link"][-1], rel=0.005)
 

@@ -54,6 +54,15 @@ LINEAR = {
     "vr-diana": {"eta": 0.2},
     "ssda": {},
     "msda": {},
+    "c-gt": {},
+    "beer": {},
+    "motef": {},
+    "ef21": {},
+    "scaffnew": {},
+    "compressed-scaffnew": {},
+    "locodl": {},
+    "adiana": {},
+    "opapc": {},
 }
 # With decreasing steps: option, step sizes, and by what the error may fall when a run is four times as long.
 SUBLINEAR = {
@@ -65,7 +74,7 @@ SUBLINEAR = {
 
 
 def network_of(name):
-    return STAR if "diana" in name else RING
+    return STAR if BASELINES[name].needs_star else RING
 
 
 def make(name, problem, option=None, **sizes):
@@ -148,10 +157,10 @@ def compilations():
 def test_other_step_sizes_and_seeds_compile_nothing(name, compilations):
     option, sizes, _ = SUBLINEAR.get(name, (None, LINEAR.get(name), None))
     method, network = make(name, RIDGE, option, **sizes), network_of(name)
-    first = simulate(RIDGE, network, method, iterations=50)
+    first = simulate(RIDGE, network, method, iterations=20)
     compilations.clear()
     smaller = {size: 0.9 * float(getattr(method, size)) for size in method.step_size_names}
-    second = simulate(RIDGE, network, replace(method, **smaller), iterations=50, seed=1)
+    second = simulate(RIDGE, network, replace(method, **smaller), iterations=20, seed=1)
     assert not compilations
     assert np.abs(first.x - second.x).max() > 1e-6
 
@@ -171,6 +180,11 @@ ACCOUNTS = {
     # The leaves send up, then the hub sends down.
     "diana": ((NODES - 1) * QUANTIZED, (NODES - 1) * NUMBERS, 3, 3 * EVERYTHING),
     "msda": (RING.links * NUMBERS, RING.links * NUMBERS, 3, 3 * EVERYTHING),
+    "c-gt": (RING.links * 2 * QUANTIZED, RING.links * 2 * QUANTIZED, 6, 6 * EVERYTHING),
+    # The gradient before the first iteration too.
+    "beer": (RING.links * 2 * QUANTIZED, RING.links * 2 * QUANTIZED, 6, 7 * EVERYTHING),
+    "ef21": ((NODES - 1) * QUANTIZED, (NODES - 1) * NUMBERS, 3, 3 * EVERYTHING),
+    "opapc": (RING.links * NUMBERS, RING.links * NUMBERS, 3, 3 * EVERYTHING),
 }
 
 

@@ -1,27 +1,36 @@
 """The competitors: against plain NumPy versions of what was published, their parents, and their invariants."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 
 import baseline_reference as reference
 import numpy as np
 import pytest
+import rival_reference as rivals
 from baseline_reference import Oracle, quantize_with, ridge, states_of
 
 from lessbits import (
     Accelerated,
+    Beer,
     Choco,
+    CompressedScaffnew,
+    CompressedTracking,
     Consensus,
     Dgd,
     Diana,
+    Ef21,
     Exact,
     Gradients,
     GradientTracking,
     GtSvrg,
     Lead,
+    Motef,
     Msda,
     Nids,
+    Opapc,
     PrimalDual,
+    Scaffnew,
     Ssda,
     Start,
     VrDiana,
@@ -56,34 +65,47 @@ SIZES = {
     "vr-diana": {"eta": 0.1},
     "ssda": {"theta": 0.1, "momentum": 0.5},
     "msda": {"theta": 0.15, "momentum": 0.4},
+    "c-gt": {"gamma": 0.5, "eta": 0.1},
+    "beer": {"gamma": 0.4, "eta": 0.1},
+    "motef": {"gamma": 0.4, "eta": 0.1, "momentum": 0.6},
+    "ef21": {"eta": 0.3},
+    "scaffnew": {"eta": 0.3, "probability": 0.3},
+    "compressed-scaffnew": {"eta": 0.3, "probability": 0.3, "gamma": 0.5},
+    "locodl": {"eta": 0.3, "probability": 0.3, "gamma": 0.8},
+    "adiana": {"eta": 0.3, "probability": 0.4},
+    "opapc": {"theta": 0.3, "eta": 0.4, "momentum": 0.6},
 }
+REMEMBER = ("choco", "lead", "accelerated", "c-gt", "beer", "motef")  # a memory that a run may start from
 # Every method with whole gradients and with stochastic ones, every compressed one exact and quantized.
 RUNS = [
     *((name, "exact", kind.options[0]) for name, kind in BASELINES.items() if kind.options[0] in "AB"),
     *((name, "dit-2", "B") for name in ("accelerated", "qdgd", "choco", "lead", "diana")),
+    *((name, "dit-2", "B") for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana")),
+    *((name, "top-2", "B") for name in ("beer", "ef21")),
     ("tree", "grid:3", "B"),
     ("tree", "scaled-dit-2", "C"),
     ("tree", "grid:3", "D"),
     *((name, "exact", "C") for name in ("dgd", "gradient-tracking", "nids")),
-    *((name, "dit-2", "C") for name in ("choco", "diana")),
+    *((name, "dit-2", "C") for name in ("choco", "diana", "motef")),
     *((name, "exact", "D") for name in ("extra", "gradient-tracking-atc", "gt-svrg")),
-    *((name, "dit-2", "D") for name in ("accelerated", "qdgd", "lead", "vr-diana")),
+    *((name, "dit-2", "D") for name in ("accelerated", "qdgd", "lead", "vr-diana", "c-gt", "beer")),
 ]
 
 
 def network_of(name):
-    return NETWORKS["star" if "diana" in name else "ring"]
+    return NETWORKS["star" if BASELINES[name].needs_star else "ring"]
 
 
 def start_of(name):
-    """Nodes of DIANA and of a tree start at one point."""
-    return np.tile(POINT[0], (NODES, 1)) if "diana" in name or name == "tree" else POINT
+    """Nodes with a server, and those of a tree, start at one point."""
+    return np.tile(POINT[0], (NODES, 1)) if BASELINES[name].needs_star or name == "tree" else POINT
 
 
 @cache
 def run(name, quantizer, option):
     """The method, and its states after each exchange."""
-    sizes = {**SIZES[name], "alpha": 0.4} if quantizer != "exact" and name not in ("qdgd", "tree") else SIZES[name]
+    scaled = quantizer != "exact" and name != "qdgd" and "alpha" in BASELINES[name].step_size_names
+    sizes = {**SIZES[name], "alpha": 0.4} if scaled else SIZES[name]
     method = make_method(name, PROBLEM, network_of(name), quantizer, option=option, batch_size=BATCH, **sizes)
     start = Start(start_of(name), h=MEMORY)
     return method, list(states_of(method, PROBLEM, network_of(name), EXCHANGES, start, SEED))
@@ -97,16 +119,15 @@ def test_a_method_is_what_was_published(name, quantizer, option):
     settings = dict(SIZES[name])
     if quantizer != "exact":
         settings |= {"quantize": quantize_with(method.quantizer, SEED)}
-        settings |= {} if name == "tree" else {"alpha": method.alpha}
-        settings |= {"public": MEMORY} if name in ("choco", "lead", "accelerated") else {}
-    if name == "accelerated":
-        settings["convexity"] = PROBLEM.convexity
-    if name == "msda":
-        settings["rounds"] = method.rounds
+        settings |= {"alpha": method.alpha} if hasattr(method, "alpha") else {}
+        settings |= {"public": MEMORY} if name in REMEMBER else {}
+    for fact in ("convexity", "rounds", "copies", "spread"):  # what a method knows besides its step sizes
+        settings |= {fact: getattr(method, fact)} if hasattr(method, fact) else {}
     if name == "tree":
-        settings |= {"parent": np.asarray(method.parent), "convexity": method.convexity, "learns": option == "B"}
-    written = {"gt-svrg": "gradient_tracking", "vr-diana": "diana"}.get(name, name.replace("-", "_"))
-    expected = getattr(reference, written)(network_of(name).laplacian().toarray(), oracle, start, **settings)
+        settings |= {"parent": np.asarray(method.parent), "learns": option == "B"}
+    written = {"gt-svrg": "gradient_tracking", "vr-diana": "diana", "motef": "beer"}.get(name, name.replace("-", "_"))
+    published = getattr(reference, written, None) or getattr(rivals, written)
+    expected = published(network_of(name).laplacian().toarray(), oracle, start, **settings)
     found = np.stack([state.x for state in states])
     np.testing.assert_allclose(found, list(islice(expected, EXCHANGES)), rtol=0, atol=1e-10)
     assert np.abs(found[-1] - start).max() > 0.1  # something happened
@@ -148,6 +169,23 @@ PARENTS = {
     ),
     "msda with one exchange a gradient is ssda": (ONE_ROUND, Ssda(shortened(ONE_ROUND), 0.3), PROBLEM),
     "gt-svrg with one sample a node is gradient tracking": (GtSvrg(0.2, SAMPLED, 3), GradientTracking(0.2), CONSENSUS),
+    "c-gt with exact messages and γ = 1 is gradient tracking": (
+        CompressedTracking(1.0, 0.1, 1.0, Exact()),
+        GradientTracking(0.1),
+        PROBLEM,
+    ),
+    "motef without momentum is beer": (Motef(0.4, 0.1, 0.4, DIT), Beer(0.4, 0.1, 0.4, DIT), PROBLEM),
+    "compressed-scaffnew with all coordinates is scaffnew": (
+        CompressedScaffnew(0.3, 0.4, 1.0, NODES, DIM, NODES),
+        Scaffnew(0.3, 0.4),
+        PROBLEM,
+    ),
+    "opapc with one exchange a gradient is accelerated": (
+        Opapc(shortened(ONE_ROUND), 0.4, 0.6, 0.1, ONE_ROUND.eigengap, RING.lambda_max, 1),
+        Accelerated(shortened(replace(ONE_ROUND, theta=shortened(ONE_ROUND))), 0.4, 1.0, 0.6, Exact(), 0.1),
+        PROBLEM,
+    ),
+    "ef21 with α = 1 is diana": (Ef21(0.2, 1.0, DIT), Diana(0.2, 1.0, DIT), PROBLEM),
     "vr-diana with one sample a node is diana": (VrDiana(0.2, 0.4, DIT, SAMPLED), Diana(0.2, 0.4, DIT), CONSENSUS),
 }
 
@@ -217,7 +255,8 @@ def test_corrections_sum_to_zero(name, quantizer, option):
 
 
 @pytest.mark.parametrize(
-    ("name", "quantizer", "option"), [case for case in RUNS if case[0][:2] == "gr" or "gt" in case[0]]
+    ("name", "quantizer", "option"),
+    [case for case in RUNS if case[0] in ("beer", "motef") or case[0][:2] == "gr" or "gt" in case[0]],
 )
 def test_trackers_average_to_the_average_gradient(name, quantizer, option):
     for state in run(name, quantizer, option)[1]:
@@ -225,7 +264,7 @@ def test_trackers_average_to_the_average_gradient(name, quantizer, option):
     assert np.abs(np.mean(state.tracker, 0)).max() > 0.01
 
 
-@pytest.mark.parametrize("name", ["extra", "lead", "accelerated", "diana", "ssda", "msda"])
+@pytest.mark.parametrize("name", ["extra", "lead", "accelerated", "diana", "ssda", "msda", "opapc"])
 def test_the_solution_is_a_fixed_point(name):
     """Of the other exact methods too, but their corrections are not part of a start: see test_baseline_runs.py."""
     everywhere = np.tile(PROBLEM.solution, (NODES, 1))

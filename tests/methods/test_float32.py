@@ -7,31 +7,32 @@ import pytest
 from tiers import slow_but
 
 from lessbits import LeastSquares, make_method, make_network, simulate
-from lessbits.methods.registry import BUILT_IN
+from lessbits.methods.registry import BUILT_IN, find_method
 
 ITERATIONS = int(os.environ.get("LESSBITS_ITERATIONS", "200000"))  # a campaign takes a million
 NODES, DIM = 8, 10
 DIT = {"quantizer": "dit-4"}
 CORRECTED = {**DIT, "corrected": True}
-# Every method that converges to the solution. Practical step sizes, the ring, or for DIANA the star.
+# Every method that converges to the solution. Practical step sizes, the ring, or with a server the star.
 RUNS = [("primal-dual", {**DIT, "messages": messages}) for messages in ("independent", "broadcast", "edge")]
 RUNS += [("primal-dual", {**CORRECTED, "messages": messages}) for messages in ("independent", "broadcast", "edge")]
 RUNS += [("primal-dual", {**DIT, "option": option}) for option in "AD"]
 RUNS += [(name, DIT) for name in ("lead", "edge-dual", "accelerated", "tree", "diana", "vr-diana")]
 RUNS += [("lead", {"quantizer": "exact"}), ("lead", {**DIT, "option": "D"})]
 RUNS += [(name, {}) for name in ("extra", "nids", "gradient-tracking", "gradient-tracking-atc", "gt-svrg")]
-RUNS += [(name, {}) for name in ("ssda", "msda")]
+RUNS += [(name, {}) for name in ("ssda", "msda", "scaffnew", "compressed-scaffnew", "opapc")]
+RUNS += [(name, DIT) for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana")]
 INEXACT = {"dgd", "qdgd", "choco"}  # these stop at an error of their own, far above rounding
 # Where iterates stop changing before they are at the solution.
 FLOORS = {"extra": 1e-11, "gt-svrg": 1e-9, "ssda": 1e-10, "msda": 1e-10, "vr-diana": 1e-10}
-WANDERS = {"nids": 1e-9}  # its rounding errors are a random walk
+WANDERS = {"nids": 1e-9, "compressed-scaffnew": 1e-10}  # their rounding errors are a random walk
 QUICK = [("lead", DIT), ("primal-dual", {**CORRECTED, "messages": "edge"})]
 
 
 def errors(name, choices, iterations):
     """Return the squared error at a hundred records of a run."""
     problem = LeastSquares.random(NODES, DIM, condition=3.0)
-    network = make_network("star" if "diana" in name else "ring", NODES)
+    network = make_network("star" if find_method(name).needs_star else "ring", NODES)
     method = make_method(name, problem, network, stepsizes="practical", **choices)
     assert jax.numpy.result_type(float) == "float32"
     return simulate(problem, network, method, iterations=iterations, record_every=iterations // 100)["error"]

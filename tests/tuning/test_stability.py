@@ -37,7 +37,7 @@ RING, STAR = make_network("ring", NODES), make_network("star", NODES)
 
 
 def practical(name, problem=PROBLEM, **choices):
-    network = STAR if "diana" in name else RING
+    network = STAR if find_method(name).needs_star else RING
     return make_method(name, problem, network, stepsizes="practical", **choices)
 
 

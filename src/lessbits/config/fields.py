@@ -107,7 +107,7 @@ class Fields(BaseModel):
         None,
         "Method",
         "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or fading:SPACING:FACTOR; "
-        "for choco and tree also grid:F, top-K, sign, scaled-dit-K",
+        "for choco, tree, c-gt, beer, motef and ef21 also grid:F, top-K, sign, scaled-dit-K",
         "dit-4; grid:10 for tree; exact for methods that send vectors uncompressed",
         min_length=1,
     )
@@ -118,7 +118,11 @@ class Fields(BaseModel):
         "run)",
     )
     theta: float | None = setting(
-        None, "Method", "step size θ of the dual variable (primal-dual, edge-dual, ssda, msda)", "see --stepsizes", gt=0
+        None,
+        "Method",
+        "step size θ of the dual variable (primal-dual, edge-dual, ssda, msda, opapc)",
+        "see --stepsizes",
+        gt=0,
     )
     eta: float | None = setting(
         None, "Method", "step size η of the gradient; 0 turns choco into pure gossip", "see --stepsizes", ge=0
@@ -126,7 +130,7 @@ class Fields(BaseModel):
     gamma: float | None = setting(
         None,
         "Method",
-        "step size γ of gossip (choco, lead), or gain of the correction (edge-dual)",
+        "step size γ of gossip (choco, lead, c-gt, beer, motef), or gain of the correction (edge-dual)",
         "see --stepsizes",
         ge=0,
     )
@@ -138,9 +142,19 @@ class Fields(BaseModel):
         gt=0,
     )
     epsilon: float | None = setting(None, "Method", "step size ε of qdgd", "see --stepsizes", gt=0)
-    momentum: float | None = setting(None, "Method", "momentum β (accelerated, ssda, msda)", "as proven", ge=0, lt=1)
+    momentum: float | None = setting(
+        None, "Method", "momentum β (accelerated, ssda, msda, motef, opapc)", "as proven", ge=0, lt=1
+    )
     decay: float | None = setting(
         None, "Method", "shrink steps as 1/(1 + decay·k) (dgd, choco), or by QDGD's powers", "0; 0.01 for qdgd", ge=0
+    )
+    probability: float | None = setting(
+        None,
+        "Method",
+        "probability p of an exchange after a local step (scaffnew, locodl), or that the anchor moves (adiana)",
+        "see --stepsizes",
+        gt=0,
+        le=1,
     )
     step_sizes: dict[str, float] = setting(
         {}, "Method", "step sizes of a registered method that have no setting of their own, by name", "none"

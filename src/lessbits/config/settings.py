@@ -12,7 +12,7 @@ from lessbits.config.fields import Fields
 from lessbits.errors import InputError, check_kind, check_name, check_path, shown
 
 FORMAT = "lessbits-settings-1"
-STEP_SIZES = ("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay")
+STEP_SIZES = ("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay", "probability")
 
 
 class Settings(Fields):

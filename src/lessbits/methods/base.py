@@ -69,6 +69,7 @@ class Method(ABC):
     takes_local_steps: ClassVar[bool] = False  # whether it may take several gradient steps between two exchanges
     runs_with: ClassVar[tuple[str, ...]] = ()  # the kinds of faults it can be run with (`Faults.kinds`), well or badly
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
+    needs_star: ClassVar[bool] = False  # whether it has a server, the hub of a star
 
     # Derived from `step_sizes`.
     step_size_names: ClassVar[tuple[str, ...]]
@@ -98,6 +99,11 @@ class Method(ABC):
     def compressors(self) -> tuple[Compressor, ...]:
         """The compressor of each message of an outbox, in order; by default one uncompressed vector."""
         return (Exact(),)
+
+    @property
+    def at_once(self) -> float:
+        """How many messages a link carries per exchange, on average."""
+        return 1 if self.takes_turns else len(self.compressors)
 
     def prepare(self, problem: Problem) -> Problem:
         """Return the problem, with what this method needs precomputed."""
@@ -244,6 +250,8 @@ class Method(ABC):
             raise InputError(f"{name} is {size:g}, but above 1 a memory overshoots what is sent: take at most 1")
         if declared.kind == "momentum" and float(size) >= 1:
             raise InputError(f"{name} is {size:g}, but it must be below 1")
+        if declared.kind == "probability" and float(size) > 1:
+            raise InputError(f"{name} is {size:g}, but it must be at most 1")
 
     @classmethod
     def check_quantizer(cls, quantizer: Any) -> None:

@@ -19,7 +19,7 @@ from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, MethodRequest, Start, StepSize
-from lessbits.methods.common import decayed, spectral_gap, start_at
+from lessbits.methods.common import decayed, kept_share, spectral_gap, start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.messages import Messages, one_for_all
 from lessbits.methods.outbox import Outbox
@@ -27,7 +27,7 @@ from lessbits.methods.request import Suggestion
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import Compressor, Contraction, Quantizer
+from lessbits.quantizers.base import Compressor
 
 
 class ChocoState(NamedTuple):
@@ -75,11 +75,7 @@ class Choco(Method):
 
         η does not decrease by default. Give `decay`, about ημ/10, to remove the bias.
         """
-        kept, alpha = 1.0, 1.0
-        if isinstance(request.quantizer, Contraction):
-            kept = request.quantizer.delta(request.problem.dim)
-        elif isinstance(request.quantizer, Quantizer):
-            kept = alpha = 1 / (1 + request.quantizer.omega(request.problem.dim))
+        kept, alpha = kept_share(request)
         return {
             "gamma": kept if request.practical else lambda: _proven_gamma(request.network, kept),
             "eta": 0.0 if request.problem.averages else lambda: 1 / request.smoothness,

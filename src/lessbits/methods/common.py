@@ -5,9 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lessbits.methods.base import Start
+from lessbits.methods.base import MethodRequest, Start
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
+from lessbits.quantizers.base import Contraction, Quantizer
 
 ILL_CONDITIONED = 50  # a condition number
 
@@ -35,3 +36,17 @@ def decayed(step_size: Any, decay: Any, iteration: jax.Array, power: float = 1.0
 def spectral_gap(network: Network) -> float:
     """Return 1 - σ, where σ is the second largest modulus of the eigenvalues of M = I - W."""
     return 1 - max(abs(1 - network.lambda_min), abs(1 - network.lambda_max))
+
+
+def kept_share(request: MethodRequest, typical: bool = False) -> tuple[float, float]:
+    """Return δ, the share that a compressor keeps, and the scale α that makes it a contraction.
+
+    An unbiased quantizer is scaled by α = 1/(1+ω), which keeps δ = 1/(1+ω). With `typical`, δ is that of Gaussian
+    vectors.
+    """
+    if isinstance(request.quantizer, Contraction):
+        return request.quantizer.delta(request.problem.dim), 1.0
+    if isinstance(request.quantizer, Quantizer):
+        alpha = 1 / (1 + request.omega)
+        return (1 / (1 + request.typical_omega) if typical else alpha), alpha
+    return 1.0, 1.0

@@ -20,13 +20,13 @@ from jax import lax
 from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.methods.base import MethodRequest, Start, StepSize
+from lessbits.methods.chebyshev import Polynomial
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.messages import disagreements, share
 from lessbits.methods.outbox import Outbox
 from lessbits.methods.ssda import DualMethod
 from lessbits.networks.local import LocalNetwork
-from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 
 
@@ -69,14 +69,12 @@ class Msda(DualMethod):
     @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
         """Return K and the parameters of the polynomial, which follow from the network."""
-        eigengap, rounds = _gossip(request.network)
-        return {"eigengap": eigengap, "lambda_max": request.network.lambda_max, "rounds": rounds}
+        return Polynomial.of(request.network)._asdict()
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
         """Return the proven step sizes: those of SSDA for the polynomial's eigenvalues, 1 ± 1/a_K."""
-        eigengap, rounds = _gossip(request.network)
-        ripple = 1 / math.cosh(rounds * math.acosh((1 + eigengap) / (1 - eigengap)))
+        ripple = Polynomial.of(request.network).ripple
         root = math.sqrt(request.problem.condition_number * (1 + ripple) / (1 - ripple))
         return {"theta": request.problem.convexity / (1 + ripple), "momentum": (root - 1) / (root + 1)}
 
@@ -102,12 +100,9 @@ class Msda(DualMethod):
     def receive(self, step: Step, state: MsdaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> MsdaState:
         """Compute v^{k+1}; after the last exchange of a round, take the accelerated dual step."""
         (disagreement,) = disagreements(outbox, inbox, local)
-        c2, c3 = (1 + self.eigengap) / (1 - self.eigengap), 2 / ((1 + self.eigengap) * self.lambda_max)
-        mixed = c2 * (state.newest - c3 * disagreement)
-        phase = step.iteration % self.rounds
-        newest = jnp.where(phase == 0, mixed, 2 * mixed - state.before)
-        growth = jnp.cosh(self.rounds * jnp.arccosh(c2))  # a_K
-        y = state.z - self.theta * (state.x - newest / growth)
+        polynomial, phase = Polynomial(self.eigengap, self.lambda_max, self.rounds), step.iteration % self.rounds
+        newest = polynomial.next(phase, state.newest, state.before, disagreement)
+        y = state.z - self.theta * (state.x - newest / polynomial.growth)
         last = phase == self.rounds - 1
         return MsdaState(
             x=state.x,
@@ -120,9 +115,3 @@ class Msda(DualMethod):
     def passes(self, problem: Problem) -> float:
         """Return the share of samples per iteration: one dual gradient per K iterations."""
         return 1 / self.rounds
-
-
-def _gossip(network: Network) -> tuple[float, int]:
-    """Return γ, kept below 1, where the polynomial would divide by zero, and K."""
-    eigengap = min(network.lambda_min / network.lambda_max, 1 - 1e-6)
-    return eigengap, max(1, math.floor(1 / math.sqrt(eigengap)))

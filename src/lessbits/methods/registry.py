@@ -33,6 +33,15 @@ BUILT_IN = {
     "vr-diana": "vr_diana.VrDiana",
     "ssda": "ssda.Ssda",
     "msda": "msda.Msda",
+    "c-gt": "c_gt.CompressedTracking",
+    "beer": "beer.Beer",
+    "motef": "beer.Motef",
+    "ef21": "ef21.Ef21",
+    "scaffnew": "scaffnew.Scaffnew",
+    "compressed-scaffnew": "compressed_scaffnew.CompressedScaffnew",
+    "locodl": "locodl.Locodl",
+    "adiana": "adiana.Adiana",
+    "opapc": "opapc.Opapc",
 }
 _registered: "dict[str, type[Method]]" = {}
 

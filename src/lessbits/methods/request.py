@@ -33,7 +33,7 @@ class StepSize:
             choose, no trial run is needed.
         default: The value to use if none is given, whatever the problem and the network; None if it depends on them.
         kind: "step" for any size, "memory" for the step size of a memory, which is at most 1 and has no effect if
-            messages are exact, or "momentum", which is below 1.
+            messages are exact, "momentum", which is below 1, or "probability", which is at most 1.
     """
 
     name: str

@@ -20,6 +20,7 @@ LETTERS = {
     "epsilon": "ε",
     "momentum": "β",
     "decay": "decay",
+    "probability": "p",
 }
 
 

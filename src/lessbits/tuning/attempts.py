@@ -69,7 +69,7 @@ def _shift(kind: str, size: float, tenths: int) -> float:
     if kind == "momentum":
         return max(0.0, 1 - _shift("step", 1 - size, tenths))
     shifted = lattice(round(10 * math.log10(size)) + tenths, 10)
-    return min(1.0, shifted) if kind == "memory" else shifted
+    return min(1.0, shifted) if kind in ("memory", "probability") else shifted
 
 
 def neighbours(choice: Choice) -> list[Choice]:

@@ -78,7 +78,7 @@ def is_possible(declared: StepSize, value: float) -> bool:
     """Return whether a step size may have this value."""
     if declared.kind == "momentum":
         return 0 <= value < 1
-    return value <= 1 if declared.kind == "memory" else value > 0
+    return value <= 1 if declared.kind in ("memory", "probability") else value > 0
 
 
 def extended(values: list[float], side: int) -> list[float]:

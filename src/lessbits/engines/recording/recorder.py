@@ -21,7 +21,7 @@ class Recorder:
         self.message_bits = np.array([compressor.bits(problem.dim) for compressor in method.compressors])
         self.network = network
         self.links, self.nodes, self.samples = network.links, network.nodes, problem.samples
-        self.at_once = 1 if method.takes_turns else len(self.message_bits)  # messages per link and exchange
+        self.at_once = method.at_once
         nothing = np.zeros((1, len(self.message_bits)))
         self.parts: dict[str, list[np.ndarray]] = {
             **{METRIC + name: [np.atleast_1d(np.asarray(value, float))] for name, value in first.items()},

@@ -11,7 +11,19 @@ from lessbits.faults.files import faults_of
 COLUMNS = ("iteration", "bits_per_link", "wire_bits_per_link")  # every run has these
 NUMBERS = (  # settings that are compared or written as numbers
     *("until", "seed", "problem_seed", "network_seed", "nodes", "dim", "iterations", "record_every", "batch_size"),
-    *("theta", "eta", "gamma", "alpha", "epsilon", "momentum", "decay", "latency", "bandwidth", "precision"),
+    *(
+        "theta",
+        "eta",
+        "gamma",
+        "alpha",
+        "epsilon",
+        "momentum",
+        "decay",
+        "probability",
+        "latency",
+        "bandwidth",
+        "precision",
+    ),
 )
 PARTS = {"converged": bool, "diverged": bool, "message": str, "settings": dict, "provenance": dict}
 DEEPEST = 6  # levels of lists and tables in settings
