@@ -15,7 +15,7 @@ except ImportError as error:
     raise MissingPackageError(f"lessbits.torch needs PyTorch ({error}): pip install 'lessbits[torch]'") from None
 
 from lessbits.torch.gossip import Gossip
-from lessbits.torch.links import Links, ThreadLinks
-from lessbits.torch.rule import Rule
+from lessbits.training.links import Links, ThreadLinks
+from lessbits.training.rule import Rule
 
 __all__ = ["Gossip", "Links", "Rule", "ThreadLinks"]

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 
 from lessbits.errors import WireError
-from lessbits.torch.memory import PER_LINK, Memory, neighbours, turns
+from lessbits.torch.memory import Memory
 from lessbits.torch.peer_links import PeerLinks
 from lessbits.torch.quantizers import WeightQuantizer
+from lessbits.training.partners import PER_LINK, neighbours, turns
 
 
 @dataclass

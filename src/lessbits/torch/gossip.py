@@ -1,6 +1,5 @@
 """`Gossip`: exchanges compressed differences of a model with neighbours every few local steps."""
 
-import hashlib
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -8,19 +7,21 @@ import torch
 
 from lessbits._internal.blocks import BLOCK
 from lessbits.errors import InputError, check_seed, check_whole, shown
-from lessbits.networks import Network, make_network
-from lessbits.torch.layout import Layout, values_digest
-from lessbits.torch.links import Links, differ
-from lessbits.torch.memory import Broadcast, InTurn, Memory, neighbours
-from lessbits.torch.mpi import default_links
+from lessbits.networks import Network
+from lessbits.torch.layout import Layout
+from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.quantizers import make_weight_quantizer
-from lessbits.torch.rule import Rule
+from lessbits.training.links import Links
+from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
+from lessbits.training.mpi import default_links
+from lessbits.training.partners import network_of
+from lessbits.training.rule import Rule
+from lessbits.training.state import check_state, sent_line
 
 if TYPE_CHECKING:
     from lessbits.torch.failing import PerLink
 
 VERSION = 1  # of state_dict
-NAMES = ("model", "start", "settings")
 
 
 class Gossip:
@@ -78,7 +79,7 @@ class Gossip:
             self.memory = self.failing = self._expect()
         elif not self.met:
             self.met = True
-            self.memory = self._meet(_network(network, self.links.nodes))
+            self.memory = self._meet(network_of(network, self.links.nodes))
 
     @property
     def bits(self) -> int:
@@ -124,9 +125,7 @@ class Gossip:
 
     def report(self) -> str:
         """Return one line about what was sent."""
-        sent, exact = self.bits / 8e6, self.exchanges * 4 * self.layout.size / 1e6
-        share = f", {exact / sent:.0f} times less than as many float32 models" if sent else ""
-        return f"{self.steps} steps, {self.exchanges} exchanges, {sent:.3g} MB sent{share}"
+        return sent_line(self.steps, self.exchanges, self.bits, self.layout.size)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to go on, with tensors that torch.save writes."""
@@ -140,16 +139,8 @@ class Gossip:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict` of the same node of the same run. Load the model's and the optimizer's own too."""
-        if not isinstance(state, dict) or state.get("version") != VERSION:
-            raise InputError(f"the state is no state_dict of a Gossip of version {VERSION}: save it again")
-        for name, mine in (("layout", self.layout.digest().hex()), ("settings", self._settings())):
-            if state[name] != mine:
-                raise InputError(
-                    f"the state has another {name} ({shown(state[name])}) than this Gossip ({shown(mine)})"
-                )
-        counts, tensors = state["counts"], self._tensors()
-        if set(tensors) != set(state["tensors"]):
-            raise InputError("the state is of another node: each node loads its own")
+        tensors = self._tensors()
+        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), set(tensors))
         for name, tensor in tensors.items():
             tensor.copy_(state["tensors"][name])
         self.steps, self.exchanges = counts["steps"], counts["exchanges"]
@@ -173,18 +164,12 @@ class Gossip:
         return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
 
     def _marks(self, network: Network) -> list[bytes]:
-        settings = f"{self._settings()} {network.owner.tolist()} {network.neighbor.tolist()}"
-        return [self.layout.digest(), values_digest(self.old), hashlib.sha256(settings.encode()).digest()[:8]]
+        start = values_mark(self.old.cpu().numpy())
+        return [self.layout.digest(), start, settings_mark(self._settings(), network)]
 
     def _meet(self, network: Network) -> Memory:
         """Check with neighbours that models and settings are the same, and return the memory."""
-        parts, here = self._marks(network), self.links.node
-        others = self.links.exchange(dict.fromkeys(neighbours(network, here), b"".join(parts)))
-        for other, digest in sorted(others.items()):
-            for number, name in enumerate(NAMES):
-                if digest[8 * number : 8 * number + 8] != parts[number]:
-                    raise InputError(differ(name, f"nodes {min(here, other)} and {max(here, other)}"))
-        run = int.from_bytes(hashlib.sha256(b"".join(parts)).digest()[:4], "little")
+        run = compare_marks(self.links, network, self._marks(network))
         kind = InTurn if self.rule.turns else Broadcast
         return kind(self.links, self.quantizer, self.seed, run, self.old, network)
 
@@ -196,7 +181,7 @@ class Gossip:
         if not isinstance(self.links, PeerLinks):
             raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
         model, _, settings = self._marks(self.links.roster.network())
-        run = int.from_bytes(hashlib.sha256(model + settings).digest()[:4], "little")
+        run = run_number([model, settings])
         return PerLink(self.links, self.quantizer, self.seed, run, self.old, self.rule.turns, self.rule.dual > 0)
 
     def _open(self) -> None:
@@ -233,12 +218,3 @@ def _links(links: Links | None, site: str | PathLike[str] | None) -> Links:
     from lessbits.torch.peer_links import PeerLinks
 
     return PeerLinks(site)
-
-
-def _network(network: str | Network, nodes: int) -> Network:
-    made = make_network(network, nodes=nodes) if isinstance(network, str) else network
-    if not isinstance(made, Network):
-        raise InputError(f"the network is {shown(network)}, but it must be a name such as 'ring', or a Network")
-    if made.nodes != nodes:
-        raise InputError(f"the network has {made.nodes} nodes, but {nodes} processes were started")
-    return made

@@ -4,14 +4,13 @@ Parameters that are trained come first, then floating-point buffers, such as the
 A shared parameter counts once. Frozen parameters and whole-number buffers stay as they are.
 """
 
-import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from lessbits.errors import InputError
+from lessbits.training.marks import model_mark
 
 
 class Entry(NamedTuple):
@@ -124,14 +123,10 @@ class Layout:
         return mask
 
     def digest(self) -> bytes:
-        """Return 8 bytes that differ between models with other names, shapes or types."""
-        words = [f"{entry.name} {tuple(entry.tensor.shape)} {entry.tensor.dtype}" for entry in self.entries]
-        return hashlib.sha256("\n".join(words).encode()).digest()[:8]
-
-
-def values_digest(vector: torch.Tensor) -> bytes:
-    """Return 8 bytes that differ between models with other values."""
-    return hashlib.sha256(np.ascontiguousarray(vector.cpu().numpy()).data).digest()[:8]
+        """Return bytes that differ between models with other names, shapes or types."""
+        return model_mark(
+            (entry.name, entry.tensor.shape, str(entry.tensor.dtype).removeprefix("torch.")) for entry in self.entries
+        )
 
 
 def _tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

@@ -9,33 +9,12 @@ from collections.abc import Mapping
 import torch
 
 from lessbits._internal.blocks import BlockPayload
-from lessbits.codecs.frames import Place, seal, unseal
 from lessbits.networks import Network
-from lessbits.torch.links import Links
 from lessbits.torch.quantizers import WeightQuantizer
 from lessbits.torch.sums import stream_words
-
-PER_LINK, PER_NODE = 1, 2  # purposes of random numbers, as in lessbits._internal.randomness
-
-
-def neighbours(network: Network, node: int) -> dict[int, float]:
-    """Return the weight of each neighbour of a node."""
-    mine = network.owner == node
-    return dict(zip(network.neighbor[mine].tolist(), network.weight[mine].tolist(), strict=True))
-
-
-def turns(network: Network, node: int) -> list[int | None]:
-    """Return the partner of a node in each of some rounds: every link has its round, and a node one link in each."""
-    rounds: list[dict[int, int]] = []
-    for first, second in zip(network.owner.tolist(), network.neighbor.tolist(), strict=True):
-        if first > second:
-            continue
-        free = next((pairs for pairs in rounds if first not in pairs and second not in pairs), None)
-        if free is None:
-            free = {}
-            rounds.append(free)
-        free[first], free[second] = second, first
-    return [pairs.get(node) for pairs in rounds]
+from lessbits.training.links import Links
+from lessbits.training.messages import opened, sealed
+from lessbits.training.partners import PER_LINK, PER_NODE, neighbours, turns
 
 
 class Memory(ABC):
@@ -60,16 +39,13 @@ class Memory(ABC):
 
     def carry(self, bodies: Mapping[int, bytes], turn: int, device: torch.device) -> dict[int, BlockPayload]:
         """Exchange bodies with neighbours, checked, and count the bits of this node. Who is gone is left out."""
-        here, nodes = self.links.node, self.links.nodes
-        frames = {other: seal(body, Place(self.run, turn, here * nodes + other, 0)) for other, body in bodies.items()}
+        frames = sealed(self.links, bodies, self.run, turn)
         self.bits += 8 * sum(map(len, frames.values()))
-        received = self.links.exchange(frames)
-        decoded = {}
-        for other, frame in received.items():
-            body = unseal(frame, Place(self.run, turn, other * nodes + here, 0), self.codec)
-            parts = self.codec.decode(body)
-            decoded[other] = BlockPayload(*(torch.from_numpy(part).to(device) for part in parts))
-        return decoded
+        payloads = opened(self.links, self.links.exchange(frames), self.run, turn, self.codec)
+        return {
+            other: BlockPayload(*(torch.from_numpy(part).to(device) for part in parts))
+            for other, parts in payloads.items()
+        }
 
 
 class Broadcast(Memory):

@@ -16,7 +16,7 @@ from typing import Any
 
 from lessbits.errors import InputError, MissingPackageError, check_positive
 from lessbits.torch.event_loop import event_loop
-from lessbits.torch.links import Links
+from lessbits.training.links import Links
 
 try:
     from lessbits.engines.peers.connections import Doors

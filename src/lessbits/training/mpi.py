@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lessbits.errors import InputError, WireError
-from lessbits.torch.links import Links, NoLinks
+from lessbits.training.links import Links, NoLinks
 
 try:
     from mpi4py import MPI
