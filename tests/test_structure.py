@@ -33,7 +33,7 @@ LAYERS = [
     {"config"},
     {"report"},
     {"studies", "training"},
-    {"sklearn", "experiments", "torch"},
+    {"sklearn", "experiments", "torch", "neural"},
     {"cli"},
     {"__main__"},
 ]
