@@ -12,7 +12,7 @@ from lessbits.errors import InputError, WireError
 from lessbits.networks import make_network
 from lessbits.neural import Gossip, Rule, ThreadLinks
 from lessbits.neural.layout import Layout
-from lessbits.neural.memory import programs
+from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.training.partners import neighbours, turns
 
 NODES, EVERY = 4, 3
@@ -66,7 +66,7 @@ def test_the_rule_line_by_line(in_turn):
     network = make_network("ring", nodes=NODES)
     models = [make_params() for _ in range(NODES)]
     layout = Layout(models[0])
-    made = programs("block:1.0", tuple(layout.sizes))
+    made = WeightQuantizer("block:1.0", layout.sizes)
     dual, momentum = np.zeros((NODES, layout.size)), np.zeros((NODES, layout.size))
     memory = {(i, j): flat(models[0]) for i in range(NODES) for j in range(NODES)}
     for turn in range(5):
@@ -80,7 +80,9 @@ def test_the_rule_line_by_line(in_turn):
         for node in range(NODES):
             for other in [turns(network, node)[turn % 2]] if in_turn else list(neighbours(network, node)):
                 change = jnp.asarray(x[node] - memory[node, other])[None]
-                memory[node, other] = memory[node, other] + np.asarray(made.send(change, 0 * change, None)[1])[0]
+                memory[node, other] = (
+                    memory[node, other] + np.asarray(made.send(change, jnp.zeros_like(change), None)[1])[0]
+                )
         for node in range(NODES):
             if in_turn:
                 other = turns(network, node)[turn % 2]

@@ -35,6 +35,7 @@ class Moved(NamedTuple):
     momentum: jax.Array
 
 
+@jax.jit
 def finish(old: jax.Array, x: jax.Array, dual: jax.Array, momentum: jax.Array, pull: jax.Array, rule: Numbers) -> Moved:
     """Take the pull, let the dual learn it, and apply momentum over the interval."""
     pull = separate(pull * rule.theta)
@@ -44,6 +45,7 @@ def finish(old: jax.Array, x: jax.Array, dual: jax.Array, momentum: jax.Array, p
     return Moved(old - separate(ahead * rule.rate), dual - pull, momentum)
 
 
+@jax.jit
 def weighted(vectors: jax.Array, weights: jax.Array) -> jax.Array:
     """Return rows times their weights, float32 [rows]."""
     return separate(vectors * weights[:, None])

@@ -12,7 +12,8 @@ from lessbits.errors import InputError, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.neural.arithmetic import Numbers, finish
 from lessbits.neural.layout import Layout, Tree
-from lessbits.neural.memory import Broadcast, InTurn, Memory, programs
+from lessbits.neural.memory import Broadcast, InTurn, Memory
+from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.training.links import Links
 from lessbits.training.marks import compare_marks, settings_mark, values_mark
 from lessbits.training.mpi import default_links
@@ -21,8 +22,6 @@ from lessbits.training.rule import Rule
 from lessbits.training.state import check_state, sent_line
 
 VERSION = 1  # of state_dict
-
-_finish = jax.jit(finish)
 
 
 class Gossip:
@@ -65,7 +64,7 @@ class Gossip:
         if not self.links.steady:
             raise InputError("these links may fail, which lessbits.torch alone can bear: take MPI or ThreadLinks")
         self.layout, self.numbers = Layout(params), Numbers.of(self.rule)
-        self.made = programs(str(quantizer), tuple(self.layout.sizes))
+        self.quantizer = WeightQuantizer(quantizer, self.layout.sizes)
         self.steps = self.exchanges = 0
         self.carry = jnp.zeros((1, self.layout.size), jnp.float32) if self.layout.rounded else None
         self.old = self._gather(params)
@@ -99,7 +98,7 @@ class Gossip:
             late = separate(self.dual * self.numbers.dual)  # which could not be added to 16 bits at each step
             x = jnp.where(self.layout.short[None], x + late, x)
         pull = self.memory.exchange(x, self.exchanges)
-        self.old, self.dual, self.momentum = _finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
+        self.old, self.dual, self.momentum = finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
         params = self.layout.scatter(params, self.old[0])
         if self.carry is not None:
             self.carry = self.old - self.layout.gather(params)[None]
@@ -152,12 +151,12 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.arrays
 
     def _settings(self) -> str:
-        return f"every={self.every} quantizer={self.made.quantizer.name} seed={self.seed} {self.rule.words()}"
+        return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
 
     def _meet(self, network: Network) -> Memory:
         """Check with neighbours that models and settings are the same, and return the memory."""
         start = values_mark(np.asarray(self.old[0]))
         marks = [self.layout.digest(), start, settings_mark(self._settings(), network)]
         run = compare_marks(self.links, network, marks)
-        kind = partial(InTurn if self.rule.turns else Broadcast, self.links, self.made, self.seed, run)
+        kind = partial(InTurn if self.rule.turns else Broadcast, self.links, self.quantizer, self.seed, run)
         return kind(self.old, network)

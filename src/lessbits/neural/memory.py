@@ -4,9 +4,7 @@ Arrays have one row, so that the programs are those of the simulator, which has 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -22,31 +20,11 @@ from lessbits.training.messages import opened, sealed
 from lessbits.training.partners import neighbours, turns
 
 
-class Programs(NamedTuple):
-    """The compiled programs of a quantizer, which the nodes of one process share."""
-
-    quantizer: WeightQuantizer
-    send: Callable[..., tuple[BlockPayload, jax.Array]]  # the payload of x - h, and what it stands for
-    decode: Callable[[BlockPayload], jax.Array]
-
-
-@lru_cache(maxsize=16)
-def programs(spelling: str, sizes: tuple[int, ...]) -> Programs:
-    """Return the programs for vectors of tensors of these sizes."""
-    quantizer = WeightQuantizer(spelling, sizes)
-
-    def send(x: jax.Array, known: jax.Array, draws: Any) -> tuple[BlockPayload, jax.Array]:
-        payload = quantizer.quantize(x - known, draws)
-        return payload, quantizer.decode(payload)
-
-    return Programs(quantizer, jax.jit(send), jax.jit(quantizer.decode))
-
-
 class Memory(ABC):
     """Sends the difference of a model to what neighbours know, and returns the disagreement with them."""
 
-    def __init__(self, links: Links, made: Programs, seed: int, run: int) -> None:
-        self.links, self.made, self.codec = links, made, made.quantizer.codec()
+    def __init__(self, links: Links, quantizer: WeightQuantizer, seed: int, run: int) -> None:
+        self.links, self.quantizer, self.codec = links, quantizer, quantizer.codec()
         self.seed, self.run, self.bits = make_seed(seed), run, 0
         self.arrays: dict[str, jax.Array] = {}  # all that persists, by name
 
@@ -57,7 +35,7 @@ class Memory(ABC):
     def encode(self, x: jax.Array, name: str, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
         """Send Q(x - h), add it to the memory of this name, and return the body and what it stands for."""
         draws = message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
-        payload, decoded = self.made.send(x, self.arrays[name], draws)
+        payload, decoded = self.quantizer.send(x, self.arrays[name], draws)
         self.arrays[name] = self.arrays[name] + decoded
         return self.codec.encode(BlockPayload(*(np.asarray(part)[0] for part in payload))), decoded
 
@@ -67,7 +45,7 @@ class Memory(ABC):
         self.bits += 8 * sum(map(len, frames.values()))
         payloads = opened(self.links, self.links.exchange(frames), self.run, turn, self.codec)
         return {
-            other: self.made.decode(BlockPayload(*(jnp.asarray(part[None]) for part in payload)))
+            other: self.quantizer.decode(BlockPayload(*(jnp.asarray(part[None]) for part in payload)))
             for other, payload in payloads.items()
         }
 
@@ -75,8 +53,10 @@ class Memory(ABC):
 class Broadcast(Memory):
     """One message to all neighbours. Only the sum of what neighbours sent is kept, whatever their number."""
 
-    def __init__(self, links: Links, made: Programs, seed: int, run: int, start: jax.Array, network: Network) -> None:
-        super().__init__(links, made, seed, run)
+    def __init__(
+        self, links: Links, quantizer: WeightQuantizer, seed: int, run: int, start: jax.Array, network: Network
+    ) -> None:
+        super().__init__(links, quantizer, seed, run)
         self.weights = neighbours(network, links.node)
         self.total = jnp.full(1, sum(self.weights.values()), jnp.float32)
         self.arrays = {"own": start, "others": weighted(start, self.total)}
@@ -93,8 +73,10 @@ class Broadcast(Memory):
 class InTurn(Memory):
     """One neighbour at a time, and a memory for each link."""
 
-    def __init__(self, links: Links, made: Programs, seed: int, run: int, start: jax.Array, network: Network) -> None:
-        super().__init__(links, made, seed, run)
+    def __init__(
+        self, links: Links, quantizer: WeightQuantizer, seed: int, run: int, start: jax.Array, network: Network
+    ) -> None:
+        super().__init__(links, quantizer, seed, run)
         self.order = turns(network, links.node)
         for other in self.order:
             if other is not None:

@@ -5,6 +5,7 @@ not depend on how many rows there are.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -36,48 +37,73 @@ class Group(NamedTuple):
     runs: tuple[tuple[int, int, int], ...]
 
 
+class Blocks(NamedTuple):
+    """What programs are compiled for: the blocks of a vector, by length and in order, and the type of levels."""
+
+    groups: tuple[Group, ...]
+    sizes: tuple[int, ...]
+    level: str
+
+
 class WeightQuantizer:
-    """A quantizer of vectors that consist of tensors of these sizes."""
+    """A quantizer of vectors that consist of tensors of these sizes. All of one process share its programs."""
 
     def __init__(self, spelling: str, sizes: Sequence[int]) -> None:
         self.inner = _inner(spelling)
         self.name = self.inner.name
         self.sizes = block_sizes(sizes, BLOCK)
-        self.dim, self.groups = int(self.sizes.sum()), _groups(self.sizes)
+        self.dim = int(self.sizes.sum())
         longest = int(self.sizes.max(initial=1))
         self.most = 1 if isinstance(self.inner, BlockTop) else most_level(float(self.inner.spacing), longest)
+        self.blocks = Blocks(_groups(self.sizes), tuple(self.sizes.tolist()), level_type(self.most))
 
     def codec(self) -> BlockCodec:
         """Return the codec of its payloads."""
         return BlockCodec(self.sizes, self.most, level_type(self.most))
 
-    def quantize(self, vectors: jax.Array, draws: Draws) -> BlockPayload:
-        """Return levels and scales of each row, float32 [rows, dim]."""
-        rows = vectors.shape[0]
-        uniform = draws.uniform(self.dim, vectors.dtype) if isinstance(self.inner, BlockDither) else None
-        levels: dict[int, jax.Array] = {}
-        scales: dict[int, jax.Array] = {}
-        for group in self.groups:
-            blocks = _cut(vectors, group)
-            drawn: Any = draws if uniform is None else Given(_cut(uniform, group))
-            measure: Any = self.inner.measure(blocks)
-            found = self.inner.quantize(blocks, measure, drawn)
-            whole = found.levels.astype(level_type(self.most)).reshape(rows, -1)
-            fitted, place = found.scales.reshape(rows, -1), 0
-            for start, _, count in group.runs:
-                levels[start] = whole[:, place * group.length : (place + count) * group.length]
-                scales[start] = fitted[:, place : place + count]
-                place += count
-        order = sorted(levels)
-        return BlockPayload(
-            jnp.concatenate([levels[start] for start in order], axis=1),
-            jnp.concatenate([scales[start] for start in order], axis=1),
-        )
+    def send(self, x: jax.Array, known: jax.Array, draws: Draws) -> tuple[BlockPayload, jax.Array]:
+        """Return the payload of x - h of each row, float32 [rows, dim], and what it stands for."""
+        return _send(self.inner, x, known, draws, self.blocks)
 
     def decode(self, payload: BlockPayload) -> jax.Array:
-        """Return the vectors. A level times a scale of 16 bits is exact, so that adding it rounds once."""
-        spread = jnp.repeat(payload.scales, self.sizes, axis=1, total_repeat_length=self.dim)
-        return payload.levels.astype(payload.scales.dtype) * spread
+        """Return the vectors."""
+        return _decode(payload, self.blocks)
+
+
+@partial(jax.jit, static_argnames="blocks")
+def _send(inner: Any, x: jax.Array, known: jax.Array, draws: Draws, blocks: Blocks) -> tuple[BlockPayload, jax.Array]:
+    payload = _quantize(inner, x - known, draws, blocks)
+    return payload, _decode(payload, blocks)
+
+
+@partial(jax.jit, static_argnames="blocks")
+def _decode(payload: BlockPayload, blocks: Blocks) -> jax.Array:
+    """A level times a scale of 16 bits is exact, so that adding it rounds once, fused or not."""
+    dim = payload.levels.shape[1]
+    spread = jnp.repeat(payload.scales, np.array(blocks.sizes), axis=1, total_repeat_length=dim)
+    return payload.levels.astype(payload.scales.dtype) * spread
+
+
+def _quantize(inner: Any, vectors: jax.Array, draws: Draws, blocks: Blocks) -> BlockPayload:
+    rows, dim = vectors.shape
+    uniform = draws.uniform(dim, vectors.dtype) if isinstance(inner, BlockDither) else None
+    levels: dict[int, jax.Array] = {}
+    scales: dict[int, jax.Array] = {}
+    for group in blocks.groups:
+        cut = _cut(vectors, group)
+        drawn: Any = draws if uniform is None else Given(_cut(uniform, group))
+        found = inner.quantize(cut, inner.measure(cut), drawn)
+        whole, fitted = found.levels.astype(blocks.level).reshape(rows, -1), found.scales.reshape(rows, -1)
+        place = 0
+        for start, _, count in group.runs:
+            levels[start] = whole[:, place * group.length : (place + count) * group.length]
+            scales[start] = fitted[:, place : place + count]
+            place += count
+    order = sorted(levels)
+    return BlockPayload(
+        jnp.concatenate([levels[start] for start in order], axis=1),
+        jnp.concatenate([scales[start] for start in order], axis=1),
+    )
 
 
 def _inner(spelling: str) -> Block | BlockDither | BlockTop:
@@ -95,7 +121,7 @@ def _inner(spelling: str) -> Block | BlockDither | BlockTop:
     return found
 
 
-def _groups(sizes: np.ndarray) -> list[Group]:
+def _groups(sizes: np.ndarray) -> tuple[Group, ...]:
     """Return the blocks by their length, so that few programs serve a model of many tensors."""
     runs: dict[int, list[tuple[int, int, int]]] = {}
     start, before = 0, None
@@ -106,7 +132,7 @@ def _groups(sizes: np.ndarray) -> list[Group]:
         else:
             same.append((start, number, 1))
         start, before = start + length, length
-    return [Group(length, tuple(same)) for length, same in runs.items()]
+    return tuple(Group(length, tuple(same)) for length, same in runs.items())
 
 
 def _cut(vectors: jax.Array, group: Group) -> jax.Array:
