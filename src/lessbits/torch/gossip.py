@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lessbits._internal.blocks import BLOCK
 from lessbits.errors import InputError, check_seed, check_whole, shown
 from lessbits.networks import Network, make_network
 from lessbits.torch.layout import Layout, values_digest
 from lessbits.torch.links import Links, differ
 from lessbits.torch.memory import Broadcast, InTurn, Memory, neighbours
 from lessbits.torch.mpi import default_links
-from lessbits.torch.quantizers import make_weight_quantizer
+from lessbits.torch.pieces import Pieces, Spelling
 from lessbits.torch.rule import Rule
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Gossip:
         self,
         model: torch.nn.Module,
         every: int = 20,
-        quantizer: str = "block:1.0",
+        quantizer: Spelling = "block:1.0",
         network: str | Network = "ring",
         rule: Rule | None = None,
         links: Links | None = None,
@@ -66,7 +65,7 @@ class Gossip:
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
         self.layout = Layout(model)
-        self.quantizer = make_weight_quantizer(quantizer, self.layout.sizes, BLOCK)
+        self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes)
         self.old = self.layout.gather()
         self.dual = torch.zeros(self.layout.trained, device=self.layout.device)
         self.momentum = torch.zeros_like(self.dual)
@@ -101,26 +100,36 @@ class Gossip:
         """Exchange now. All nodes must do so at the same time."""
         self._open()
         self.layout.check()
-        x = self.layout.gather()
+        self.layout.check_finite()
         if self.memory is None:
             return
-        trained = slice(0, self.layout.trained)
-        rounded = self.layout.rounded
-        if self.rule.dual and rounded is not None:
-            x[trained] += self.rule.dual * self.dual * rounded
         if self.failing is not None:
-            x = self._rejoin(x, self.failing)
-        pull = self.memory.exchange(x, self.exchanges)
-        pull *= self.rule.theta
-        self.dual -= pull[trained]
-        x -= pull
-        # What follows is momentum over the interval; buffers have none.
-        change = self.old[trained] - x[trained]
-        self.momentum.mul_(self.rule.momentum).add_(change)
-        x[trained] = self.old[trained] - self.rule.rate * (change + self.rule.momentum * self.momentum)
-        self.layout.scatter(x)
-        self.old = x
+            self._rejoin(self.failing)
+        frames = self.memory.send(self._read, self.exchanges)
+        self.memory.receive(self.links.exchange(frames), self.exchanges)
+        self._take(self.memory, self.exchanges)
         self.exchanges += 1
+
+    def _read(self, part: slice) -> torch.Tensor:
+        """Return a part of x, with what the dual adds to parameters of 16 bits in an interval."""
+        return self.layout.read(part, self.dual if self.rule.dual else None, self.rule.dual)
+
+    def _take(self, memory: Memory, turn: int) -> None:
+        """Take what gossip finds in an exchange, and momentum over the interval; part by part, to save memory."""
+        for part in self.pieces.parts():
+            x, pull = self._read(part), memory.pull(turn, part)
+            pull *= self.rule.theta
+            x -= pull
+            trained = slice(part.start, min(part.stop, self.layout.trained))
+            count = max(0, trained.stop - trained.start)
+            if count:  # buffers have no dual and no momentum
+                self.dual[trained] -= pull[:count]
+                change = self.old[trained] - x[:count]
+                self.momentum[trained].mul_(self.rule.momentum).add_(change)
+                change += self.rule.momentum * self.momentum[trained]
+                x[:count] = self.old[trained] - self.rule.rate * change
+            self.layout.write(part, x)
+            self.old[part] = x
 
     def report(self) -> str:
         """Return one line about what was sent."""
@@ -170,7 +179,7 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.tensors()
 
     def _settings(self) -> str:
-        return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
+        return f"every={self.every} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}"
 
     def _marks(self, network: Network) -> list[bytes]:
         settings = f"{self._settings()} {network.owner.tolist()} {network.neighbor.tolist()}"
@@ -186,7 +195,7 @@ class Gossip:
                     raise InputError(differ(name, f"nodes {min(here, other)} and {max(here, other)}"))
         run = int.from_bytes(hashlib.sha256(b"".join(parts)).digest()[:4], "little")
         kind = InTurn if self.rule.turns else Broadcast
-        return kind(self.links, self.quantizer, self.seed, run, self.old, network)
+        return kind(self.links, self.pieces, self.seed, run, self.old, network)
 
     def _expect(self) -> "PerLink":
         """Return the memory of links that may fail; neighbours are met at the first step."""
@@ -197,7 +206,7 @@ class Gossip:
             raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
         model, _, settings = self._marks(self.links.roster.network())
         run = int.from_bytes(hashlib.sha256(model + settings).digest()[:4], "little")
-        return PerLink(self.links, self.quantizer, self.seed, run, self.old, self.rule.turns, self.rule.dual > 0)
+        return PerLink(self.links, self.pieces, self.seed, run, self.old, self.rule.turns, self.rule.dual > 0)
 
     def _open(self) -> None:
         """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
@@ -209,20 +218,18 @@ class Gossip:
         links.number = self.exchanges
         links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
 
-    def _rejoin(self, x: torch.Tensor, memory: "PerLink") -> torch.Tensor:
-        """Begin links anew where needed, and catch up with neighbours that are ahead: return the model to go on with.
+    def _rejoin(self, memory: "PerLink") -> None:
+        """Begin links anew where needed, and catch up with neighbours that are ahead.
 
         A process that has just been started, with neighbours that have not, takes the model of one.
         """
-        reached, model = memory.begin(x, self.exchanges)
+        reached, model = memory.begin(self._read, self.exchanges)
         self.steps += (reached - self.exchanges) * self.every
         self.exchanges = reached
         self.dual += self.rule.theta * memory.recover()[: self.layout.trained]
         if model is not None:
             self.old = model
             self.layout.scatter(model)
-            return model.clone()
-        return x
 
 
 def _links(links: Links | None, site: str | PathLike[str] | None) -> Links:
