@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lessbits.errors import InputError, check_seed, check_whole, shown
-from lessbits.networks import Network, make_network
+from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
+from lessbits.networks import Network
+from lessbits.torch.flight import Flight
 from lessbits.torch.layout import Layout, values_digest
-from lessbits.torch.links import Links, differ
+from lessbits.torch.links import Links
+from lessbits.torch.meeting import choose_links, choose_network, compare
 from lessbits.torch.memory import Broadcast, InTurn, Memory, neighbours
-from lessbits.torch.mpi import default_links
 from lessbits.torch.pieces import Pieces, Spelling
 from lessbits.torch.rule import Rule
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from lessbits.torch.failing import PerLink
 
 VERSION = 1  # of state_dict
-NAMES = ("model", "start", "settings")
 
 
 class Gossip:
@@ -47,6 +47,8 @@ class Gossip:
         seed: Seed of random rounding, the same at all nodes.
         site: The file `site.toml` of this process, for sites that talk over gRPC and may fail and come back. The links
             of the roster are the network then.
+        overlap: Whether messages travel while an interval is computed: they tell of the model at its start, and the
+            correction that they bring is taken at its end. Call `finish` after the last step.
     """
 
     def __init__(
@@ -59,17 +61,23 @@ class Gossip:
         links: Links | None = None,
         seed: int = 0,
         site: str | PathLike[str] | None = None,
+        overlap: bool = False,
     ) -> None:
         self.every, self.seed = check_whole("every", every, 1), check_seed(seed)
-        self.rule, self.links = Rule() if rule is None else rule, _links(links, site)
+        self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
+        self.overlap = check_flag("overlap", overlap)
+        if overlap:
+            self.links.allow_overlap()
         self.layout = Layout(model)
         self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes)
         self.old = self.layout.gather()
         self.dual = torch.zeros(self.layout.trained, device=self.layout.device)
         self.momentum = torch.zeros_like(self.dual)
         self.steps = self.exchanges = 0
+        self.flight: Flight | None = None  # messages under way
+        self.waits = False  # whether messages have been sent, of which nothing was taken yet
         self.memory: Memory | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
         self.met = self.links.nodes == 1
@@ -77,7 +85,7 @@ class Gossip:
             self.memory = self.failing = self._expect()
         elif not self.met:
             self.met = True
-            self.memory = self._meet(_network(network, self.links.nodes))
+            self.memory = self._meet(choose_network(network, self.links.nodes))
 
     @property
     def bits(self) -> int:
@@ -105,31 +113,65 @@ class Gossip:
             return
         if self.failing is not None:
             self._rejoin(self.failing)
-        frames = self.memory.send(self._read, self.exchanges)
-        self.memory.receive(self.links.exchange(frames), self.exchanges)
-        self._take(self.memory, self.exchanges)
+        if self.overlap:
+            self._land()
+            self._take()
+            self.flight = Flight(self.links, self.memory.send(self.layout.read, self.exchanges))
+        else:
+            frames = self.memory.send(self._read, self.exchanges)
+            self.memory.receive(self.links.exchange(frames), self.exchanges)
         self.exchanges += 1
+        self.waits = True
+        if not self.overlap:
+            self._take()
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Wait for messages under way, and take the correction that they bring; at all nodes.
+
+        With `overlap`, call it after the last step, and before models are compared. Without, there is nothing to do.
+        """
+        self._land()
+        if self.waits:
+            for part in self.pieces.parts():
+                self.layout.write(part, self.layout.read(part).sub_(self._correction(part)))
+            self.waits = False
+
+    def _land(self) -> None:
+        """Receive the messages that are under way."""
+        if self.flight is not None and self.memory is not None:
+            flight, self.flight = self.flight, None
+            self.memory.receive(flight.land(), self.exchanges - 1)
 
     def _read(self, part: slice) -> torch.Tensor:
         """Return a part of x, with what the dual adds to parameters of 16 bits in an interval."""
         return self.layout.read(part, self.dual if self.rule.dual else None, self.rule.dual)
 
-    def _take(self, memory: Memory, turn: int) -> None:
-        """Take what gossip finds in an exchange, and momentum over the interval; part by part, to save memory."""
+    def _correction(self, part: slice) -> torch.Tensor:
+        """Return a part of what gossip finds in the last exchange, and let the dual learn it."""
+        if self.memory is None or not self.waits:
+            return torch.zeros(part.stop - part.start, device=self.layout.device)
+        found = self.memory.pull(self.exchanges - 1, part).mul_(self.rule.theta)
+        end = min(part.stop, self.layout.trained)
+        if end > part.start:  # buffers have no dual
+            self.dual[part.start : end] -= found[: end - part.start]
+        return found
+
+    def _take(self) -> None:
+        """Take the correction of the last exchange, and momentum over the interval; part by part, to save memory."""
         for part in self.pieces.parts():
-            x, pull = self._read(part), memory.pull(turn, part)
-            pull *= self.rule.theta
-            x -= pull
+            x = self._read(part)
+            x -= self._correction(part)
             trained = slice(part.start, min(part.stop, self.layout.trained))
-            count = max(0, trained.stop - trained.start)
-            if count:  # buffers have no dual and no momentum
-                self.dual[trained] -= pull[:count]
-                change = self.old[trained] - x[:count]
+            if trained.stop > trained.start:  # buffers have no momentum
+                mine = x[: trained.stop - trained.start]
+                change = self.old[trained] - mine
                 self.momentum[trained].mul_(self.rule.momentum).add_(change)
                 change += self.rule.momentum * self.momentum[trained]
-                x[:count] = self.old[trained] - self.rule.rate * change
+                mine.copy_(self.old[trained] - self.rule.rate * change)
             self.layout.write(part, x)
             self.old[part] = x
+        self.waits = False
 
     def report(self) -> str:
         """Return one line about what was sent."""
@@ -138,12 +180,13 @@ class Gossip:
         return f"{self.steps} steps, {self.exchanges} exchanges, {sent:.3g} MB sent{share}"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to go on, with tensors that torch.save writes."""
+        """Return all that is needed to go on, with tensors that torch.save writes. Messages under way arrive first."""
+        self._land()
         return {
             "version": VERSION,
             "layout": self.layout.digest().hex(),
             "settings": self._settings(),
-            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits},
+            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits, "waits": self.waits},
             "tensors": {name: tensor.clone() for name, tensor in self._tensors().items()},
         }
 
@@ -151,6 +194,7 @@ class Gossip:
         """Go on from a `state_dict` of the same node of the same run. Load the model's and the optimizer's own too."""
         if not isinstance(state, dict) or state.get("version") != VERSION:
             raise InputError(f"the state is no state_dict of a Gossip of version {VERSION}: save it again")
+        self._land()
         for name, mine in (("layout", self.layout.digest().hex()), ("settings", self._settings())):
             if state[name] != mine:
                 raise InputError(
@@ -161,7 +205,7 @@ class Gossip:
             raise InputError("the state is of another node: each node loads its own")
         for name, tensor in tensors.items():
             tensor.copy_(state["tensors"][name])
-        self.steps, self.exchanges = counts["steps"], counts["exchanges"]
+        self.steps, self.exchanges, self.waits = counts["steps"], counts["exchanges"], counts.get("waits", False)
         if self.memory is not None:
             self.memory.bits = counts["bits"]
         if self.failing is not None:
@@ -171,6 +215,7 @@ class Gossip:
 
     def close(self) -> None:
         """End all connections, once the last messages are sent."""
+        self._land()
         self.links.close()
 
     def _tensors(self) -> dict[str, torch.Tensor]:
@@ -179,7 +224,8 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.tensors()
 
     def _settings(self) -> str:
-        return f"every={self.every} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}"
+        overlap = " overlap" if self.overlap else ""
+        return f"every={self.every} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}{overlap}"
 
     def _marks(self, network: Network) -> list[bytes]:
         settings = f"{self._settings()} {network.owner.tolist()} {network.neighbor.tolist()}"
@@ -189,10 +235,7 @@ class Gossip:
         """Check with neighbours that models and settings are the same, and return the memory."""
         parts, here = self._marks(network), self.links.node
         others = self.links.exchange(dict.fromkeys(neighbours(network, here), b"".join(parts)))
-        for other, digest in sorted(others.items()):
-            for number, name in enumerate(NAMES):
-                if digest[8 * number : 8 * number + 8] != parts[number]:
-                    raise InputError(differ(name, f"nodes {min(here, other)} and {max(here, other)}"))
+        compare(here, parts, others)
         run = int.from_bytes(hashlib.sha256(b"".join(parts)).digest()[:4], "little")
         kind = InTurn if self.rule.turns else Broadcast
         return kind(self.links, self.pieces, self.seed, run, self.old, network)
@@ -230,22 +273,3 @@ class Gossip:
         if model is not None:
             self.old = model
             self.layout.scatter(model)
-
-
-def _links(links: Links | None, site: str | PathLike[str] | None) -> Links:
-    if site is None:
-        return default_links() if links is None else links
-    if links is not None:
-        raise InputError("both links and site are given, but a site has links of its own: leave one out")
-    from lessbits.torch.peer_links import PeerLinks
-
-    return PeerLinks(site)
-
-
-def _network(network: str | Network, nodes: int) -> Network:
-    made = make_network(network, nodes=nodes) if isinstance(network, str) else network
-    if not isinstance(made, Network):
-        raise InputError(f"the network is {shown(network)}, but it must be a name such as 'ring', or a Network")
-    if made.nodes != nodes:
-        raise InputError(f"the network has {made.nodes} nodes, but {nodes} processes were started")
-    return made
