@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
+from lessbits.errors import InputError, check_flag, check_seed, shown
 from lessbits.networks import Network
 from lessbits.torch.flight import Flight
+from lessbits.torch.intervals import Every, Intervals
 from lessbits.torch.layout import Layout, values_digest
 from lessbits.torch.links import Links
 from lessbits.torch.meeting import choose_links, choose_network, compare
@@ -39,8 +40,11 @@ class Gossip:
     Args:
         model: The model. Its trained parameters and floating-point buffers are exchanged. Memories are float32, even of
             parameters of 16 bits, and on the model's device.
-        every: Local steps between two exchanges.
-        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor.
+        every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
+            such as `Shrinking(longest=60, steps=2400)`.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor, or
+            `exact`. A mapping from patterns of names to these chooses one for each tensor; the first pattern that fits
+            counts: `{"*.norm*": "exact", "*": "block:1.5"}`.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
         rule: The numbers of the method.
         links: What carries bytes; by default MPI, if several processes were started.
@@ -54,7 +58,7 @@ class Gossip:
     def __init__(
         self,
         model: torch.nn.Module,
-        every: int = 20,
+        every: Every = 20,
         quantizer: Spelling = "block:1.0",
         network: str | Network = "ring",
         rule: Rule | None = None,
@@ -63,10 +67,11 @@ class Gossip:
         site: str | PathLike[str] | None = None,
         overlap: bool = False,
     ) -> None:
-        self.every, self.seed = check_whole("every", every, 1), check_seed(seed)
+        self.seed = check_seed(seed)
         self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
+        self.intervals = Intervals(every, self.rule)
         self.overlap = check_flag("overlap", overlap)
         if overlap:
             self.links.allow_overlap()
@@ -97,8 +102,8 @@ class Gossip:
         self._open()
         self.steps += 1
         if self.rule.dual and self.exchanges:
-            self.layout.add(self.dual, self.rule.dual / self.every)
-        if not self.rule.due(self.steps, self.every):
+            self.layout.add(self.dual, self.rule.dual / self.intervals.length(self.steps))
+        if not self.intervals.due(self.steps):
             return False
         self.exchange()
         return True
@@ -225,7 +230,7 @@ class Gossip:
 
     def _settings(self) -> str:
         overlap = " overlap" if self.overlap else ""
-        return f"every={self.every} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}{overlap}"
+        return f"{self.intervals.words()} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}{overlap}"
 
     def _marks(self, network: Network) -> list[bytes]:
         settings = f"{self._settings()} {network.owner.tolist()} {network.neighbor.tolist()}"
@@ -267,7 +272,7 @@ class Gossip:
         A process that has just been started, with neighbours that have not, takes the model of one.
         """
         reached, model = memory.begin(self._read, self.exchanges)
-        self.steps += (reached - self.exchanges) * self.every
+        self.steps += self.intervals.between(self.exchanges, reached)
         self.exchanges = reached
         self.dual += self.rule.theta * memory.recover()[: self.layout.trained]
         if model is not None:
