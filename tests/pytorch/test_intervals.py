@@ -84,3 +84,16 @@ def test_mistakes_are_told_in_one_line():
 
     with pytest.raises(InputError, match="different settings: every"):
         ThreadLinks.run(2, one)
+
+
+def test_node_0_tells_of_its_progress(capfd):
+    def one(links):
+        model = make_model()
+        gossip = Gossip(model, 2, links=links, progress=3)
+        train(model, links.node, 14, gossip)
+        return gossip.report()
+
+    reports = ThreadLinks.run(2, one)
+    lines = capfd.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["lessbits: 6 steps", "lessbits: 12 steps"]
+    assert all("s waited" in line for line in [*lines, *reports])

@@ -1,12 +1,16 @@
 """`Gossip`: exchanges compressed differences of a model with neighbours every few local steps."""
 
 import hashlib
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lessbits.errors import InputError, check_flag, check_seed, shown
+from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.torch.flight import Flight
 from lessbits.torch.intervals import Every, Intervals
@@ -53,6 +57,7 @@ class Gossip:
             of the roster are the network then.
         overlap: Whether messages travel while an interval is computed: they tell of the model at its start, and the
             correction that they bring is taken at its end. Call `finish` after the last step.
+        progress: Print `report()` of node 0 on standard error after every so many exchanges; 0 for never.
     """
 
     def __init__(
@@ -66,13 +71,14 @@ class Gossip:
         seed: int = 0,
         site: str | PathLike[str] | None = None,
         overlap: bool = False,
+        progress: int = 0,
     ) -> None:
         self.seed = check_seed(seed)
         self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
         self.intervals = Intervals(every, self.rule)
-        self.overlap = check_flag("overlap", overlap)
+        self.overlap, self.progress = check_flag("overlap", overlap), check_whole("progress", progress, 0)
         if overlap:
             self.links.allow_overlap()
         self.layout = Layout(model)
@@ -81,6 +87,7 @@ class Gossip:
         self.dual = torch.zeros(self.layout.trained, device=self.layout.device)
         self.momentum = torch.zeros_like(self.dual)
         self.steps = self.exchanges = 0
+        self.waited = 0.0  # seconds, for messages
         self.flight: Flight | None = None  # messages under way
         self.waits = False  # whether messages have been sent, of which nothing was taken yet
         self.memory: Memory | None = None
@@ -124,11 +131,15 @@ class Gossip:
             self.flight = Flight(self.links, self.memory.send(self.layout.read, self.exchanges))
         else:
             frames = self.memory.send(self._read, self.exchanges)
-            self.memory.receive(self.links.exchange(frames), self.exchanges)
+            with self._waiting():
+                received = self.links.exchange(frames)
+            self.memory.receive(received, self.exchanges)
         self.exchanges += 1
         self.waits = True
         if not self.overlap:
             self._take()
+        if self.progress and not self.links.node and self.exchanges % self.progress == 0:
+            print(f"lessbits: {self.report()}", file=sys.stderr, flush=True)
 
     @torch.no_grad()
     def finish(self) -> None:
@@ -146,7 +157,15 @@ class Gossip:
         """Receive the messages that are under way."""
         if self.flight is not None and self.memory is not None:
             flight, self.flight = self.flight, None
-            self.memory.receive(flight.land(), self.exchanges - 1)
+            with self._waiting():
+                received = flight.land()
+            self.memory.receive(received, self.exchanges - 1)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.waited += time.perf_counter() - began
 
     def _read(self, part: slice) -> torch.Tensor:
         """Return a part of x, with what the dual adds to parameters of 16 bits in an interval."""
@@ -179,10 +198,10 @@ class Gossip:
         self.waits = False
 
     def report(self) -> str:
-        """Return one line about what was sent."""
+        """Return one line about what was sent, and how long this node has waited for its neighbours."""
         sent, exact = self.bits / 8e6, self.exchanges * 4 * self.layout.size / 1e6
         share = f", {exact / sent:.0f} times less than as many float32 models" if sent else ""
-        return f"{self.steps} steps, {self.exchanges} exchanges, {sent:.3g} MB sent{share}"
+        return f"{self.steps} steps, {self.exchanges} exchanges, {sent:.3g} MB sent{share}, {self.waited:.1f} s waited"
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that is needed to go on, with tensors that torch.save writes. Messages under way arrive first."""
