@@ -79,6 +79,10 @@ class PeerLinks(PeerTalk, Links):
         atexit.register(self._leave)
         self._do(self._open())
 
+    def allow_overlap(self) -> None:
+        """Refuse: a neighbour may be left out or come back between a message and what is made of it."""
+        raise InputError("overlap is for links that do not fail: leave it out for sites")
+
     async def _open(self) -> None:
         self.doors.converse = self.converse
         if (address := self.site.listen_address(self.roster)) is not None:
