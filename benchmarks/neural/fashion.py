@@ -112,7 +112,7 @@ def run_all(given):
         lines = [json.loads(line) for line in given.results.read_text().splitlines()]
         done = {(line["round"], line["method"], line["split"]) for line in lines if line["scale"] == scale}
     problems = {split: make_problem(given, amount) for split, amount in SPLITS.items()}
-    # Nodes in one batch on a GPU; one after the other on a CPU, where that is faster for convolutions.
+    # Nodes in one batch on a GPU; one after the other on a CPU, as they would compute alone.
     options = SimulateOptions(max(1, given.steps // given.records), sequential=jax.default_backend() == "cpu")
     for number, methods in enumerate(ROUNDS):
         optimizer = optax.adam(RATES[number])
