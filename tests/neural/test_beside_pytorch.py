@@ -17,7 +17,7 @@ from lessbits.training.links import ThreadLinks  # noqa: E402
 from lessbits.training.partners import PER_LINK  # noqa: E402
 from lessbits.training.rule import Rule  # noqa: E402
 
-SIZES = {"a": (70, 60), "b": (5,), "c": (3, 4096)}
+SIZES = {"a": (70, 60), "b": (5,), "c": (2, 4096)}
 
 
 class Recorded(ThreadLinks):
@@ -67,8 +67,7 @@ def with_jax(links, rule, quantizer):
     return params, gossip.bits, links.kept
 
 
-@pytest.mark.parametrize("in_turn", [True, False])
-@pytest.mark.parametrize("quantizer", ["block:1", "block-dither:1"])
+@pytest.mark.parametrize(("in_turn", "quantizer"), [(True, "block:1"), (False, "block-dither:1")])
 def test_a_pair_of_both_trains_and_a_pair_of_one_sends_the_same(in_turn, quantizer):
     rule = Rule(dual=0.1, momentum=0.3, turns=in_turn)
 
@@ -95,7 +94,7 @@ def _recorded(links):
 
 @pytest.mark.parametrize("spelling", ["block:1", "block:0.3", "block-dither:0.5", "block-top:64"])
 def test_blocks_of_tensors_have_the_levels_and_bytes_of_pytorch(spelling):
-    sizes = [5000, 3, 256, 8192, 1, 256, 10_000]
+    sizes = [5000, 3, 8192, 3, 904]
     vectors = np.random.default_rng(1).standard_t(4, size=(3, sum(sizes))).astype(np.float32)
     ours, theirs = WeightQuantizer(spelling, sizes), make_weight_quantizer(spelling, sizes)
     draws = message_draws(Step(make_seed(5), jnp.int32(2)), jnp.arange(3).astype(jnp.uint32), per_link=True)

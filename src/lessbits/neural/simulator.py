@@ -32,8 +32,8 @@ class SimulateOptions:
         record: Steps between two records; the last step has one too.
         encoded: Encode every message, so that bytes are those of real links. By default lengths are computed by the
             codec's own count (`BlockLengths`), within 1 % of the encoded ones or 8 bytes for usual messages.
-        sequential: Whether nodes compute one after the other, and not in one batch. On a CPU this is faster for
-            convolutions, and what a node computes is then what it would compute alone.
+        sequential: Whether nodes compute one after the other, and not in one batch. What a node computes is then what
+            it would compute alone, which is needed for the bits of real links.
     """
 
     record: int = 100
