@@ -25,10 +25,14 @@ LAYERS = [
     [Box("cli", "one file per command; flags, exit statuses", "1")],
     [
         Box("sklearn", "estimators"),
-        Box("experiments", "the paper's figures and tables"),
+        Box("experiments", "the paper's figures"),
         Box("torch", "PyTorch training"),
+        Box("neural", "JAX training"),
     ],
-    [Box("studies", "what the commands do, on any problem: compare, advise, one object for all")],
+    [
+        Box("studies", "what the commands do, on any problem"),
+        Box("training", "rule and links of training"),
+    ],
     [Box("report", "text, tables, plots, HTML pages", "6")],
     [Box("config", "settings → problem, network, method; one run", "2")],
     [Box("tuning", "step sizes, grids, search, fewest bits")],

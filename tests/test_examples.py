@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -76,6 +77,16 @@ def test_neural_digits(printed) -> None:
     assert len(shares) == 4
     assert all(together > alone + 10 for alone, together in shares)
     assert "jax" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("optax") is None, reason="optax is not installed")
+def test_neural_optax() -> None:
+    command = [sys.executable, str(FOLDER / "neural_optax.py"), "--quick"]  # apart, as optax promotes types
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    ours, outer, ddp, alone = (float(share) for share in re.findall(r"accuracy (\S+)%", text))
+    assert min(ours, outer, ddp) > alone + 20
+    assert text.endswith("largest difference to the simulation 0\n")
 
 
 @pytest.mark.slow

@@ -32,8 +32,8 @@ LAYERS = [
     {"tuning"},
     {"config"},
     {"report"},
-    {"studies"},
-    {"sklearn", "experiments", "torch"},
+    {"studies", "training"},
+    {"sklearn", "experiments", "torch", "neural"},
     {"cli"},
     {"__main__"},
 ]
@@ -67,7 +67,7 @@ def importers_of(text):
 
 
 def test_only_what_carries_bytes_by_mpi_imports_mpi4py():
-    assert importers_of("mpi4py import") == {"engines/distributed/mpi.py", "torch/mpi.py"}
+    assert importers_of("mpi4py import") == {"engines/distributed/mpi.py", "training/mpi.py"}
 
 
 def test_only_the_package_torch_imports_pytorch():

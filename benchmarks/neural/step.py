@@ -13,7 +13,6 @@ import time
 import torch
 from torch import nn
 
-from lessbits._internal.blocks import BlockPayload
 from lessbits.torch import Gossip, ThreadLinks
 
 LAYERS, WIDTH, HEADS, BLOCK, WORDS, BATCH = 4, 256, 4, 128, 65, 16
@@ -67,21 +66,27 @@ def main(device):
         return gossip
 
     gossip = ThreadLinks.run(2, one)[0]
-    size, memory, quantizer = gossip.layout.size, gossip.memory, gossip.quantizer
+    (piece,) = gossip.pieces  # so small a model is sent in one
+    size, quantizer, codec = gossip.layout.size, piece.quantizer, piece.codec
     difference = 1e-3 * torch.randn(size, device=device)
     payload = quantizer.quantize(difference)
-    body = memory.codec.encode(BlockPayload(*(part.cpu().numpy() for part in payload)))
+    body = codec.encode(quantizer.to_host(payload))
     rows = [
         ("a training step", seconds(train)),
         ("quantize", seconds(lambda: quantizer.quantize(difference))),
-        ("encode, with quantizing", seconds(lambda: memory.encode(difference, 0, 0, 1))),
-        ("decode", seconds(lambda: memory.codec.decode(body))),
+        ("encode, with quantizing", seconds(lambda: codec.encode(quantizer.to_host(quantizer.quantize(difference))))),
+        ("decode", seconds(lambda: codec.decode(body))),
         ("add a decoded message", seconds(lambda: quantizer.add(difference, payload, 0.0))),
     ]
     kept = sum(tensor.numel() for tensor in gossip._tensors().values()) * 4
     print(f"{size} parameters, {len(body) * 8 / size:.3f} bits each, {kept / 4 / size:.1f} float32 vectors kept")
     for name, taken in rows:
         print(f"{name:>24}: {1e3 * taken:8.1f} ms, {4 * size / taken / 1e6:8.0f} MB/s of float32")
+    step, _, encode, decode, add = (taken for _, taken in rows)
+    exchange = encode + decode + 3 * add
+    for every in (20, 60):
+        share = exchange / (every * step + exchange)
+        print(f"compression takes {100 * share:.2f} % of training with every={every}, on {device}")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from lessbits.errors import InputError, WireError  # noqa: E402
 from lessbits.networks import make_network  # noqa: E402
 from lessbits.torch import Gossip, Rule, ThreadLinks  # noqa: E402
 from lessbits.torch.layout import Layout  # noqa: E402
-from lessbits.torch.memory import neighbours, turns  # noqa: E402
 from lessbits.torch.quantizers import make_weight_quantizer  # noqa: E402
+from lessbits.training.partners import neighbours, turns  # noqa: E402
 
 NODES, EVERY = 4, 3
 

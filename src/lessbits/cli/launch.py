@@ -1,6 +1,5 @@
 """The command `lessbits launch`."""
 
-import importlib.util
 from pathlib import Path
 from typing import Annotated
 
@@ -18,14 +17,12 @@ def launch(
     script: Annotated[Path, typer.Argument(help="The training script; what follows it is passed on to it.")],
     nodes: Annotated[int, typer.Option("--nodes", help="Number of processes, each of which is a node.")] = 2,
 ) -> None:
-    """Train a PyTorch model on several nodes: start a script that uses lessbits.torch in so many processes."""
+    """Train a model on several nodes: start a script that uses lessbits.torch or lessbits.neural on each."""
     from lessbits.engines.distributed.launch import check_launch
     from lessbits.engines.distributed.launch import launch as start
 
     check_whole("nodes", nodes, 1)
     if not script.is_file():
         raise InputError(f"there is no script {str(script)!r}: give the path of the file that trains the model")
-    if importlib.util.find_spec("torch") is None:
-        raise InputError("lessbits launch starts training with PyTorch: install it with pip install 'lessbits[torch]'")
     check_launch(encode=False)
-    raise typer.Exit(start(nodes, [str(script), *context.args], module="lessbits.torch"))
+    raise typer.Exit(start(nodes, [str(script), *context.args], module="lessbits.training"))

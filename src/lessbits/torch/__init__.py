@@ -15,7 +15,8 @@ except ImportError as error:
     raise MissingPackageError(f"lessbits.torch needs PyTorch ({error}): pip install 'lessbits[torch]'") from None
 
 from lessbits.torch.gossip import Gossip
-from lessbits.torch.links import Links, ThreadLinks
-from lessbits.torch.rule import Rule
+from lessbits.torch.intervals import Shrinking
+from lessbits.training.links import Links, ThreadLinks
+from lessbits.training.rule import Rule
 
-__all__ = ["Gossip", "Links", "Rule", "ThreadLinks"]
+__all__ = ["Gossip", "Links", "Rule", "Shrinking", "ThreadLinks"]

@@ -5,15 +5,19 @@ gets its part of the dual back from its neighbours. While a neighbour is away, w
 so that the duals of those that go on add up to zero.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from lessbits.errors import WireError
-from lessbits.torch.memory import PER_LINK, Memory, neighbours, turns
+from lessbits.torch.memory import Memory, Read
 from lessbits.torch.peer_links import PeerLinks
-from lessbits.torch.quantizers import WeightQuantizer
+from lessbits.torch.pieces import Piece, Pieces
+from lessbits.torch.sums import stream_words
+from lessbits.training.partners import PER_LINK, neighbours, turns
 
 
 @dataclass
@@ -43,14 +47,14 @@ class PerLink(Memory):
     def __init__(
         self,
         links: PeerLinks,
-        quantizer: WeightQuantizer,
+        pieces: Pieces,
         seed: int,
         run: int,
         start: torch.Tensor,
         in_turn: bool,
         keeps: bool,
     ) -> None:
-        super().__init__(links, quantizer, seed, run)
+        super().__init__(links, pieces, seed, run)
         network = links.roster.network()
         order = turns(network, links.node)
         weights = neighbours(network, links.node)
@@ -58,9 +62,11 @@ class PerLink(Memory):
         self.shared = {other: Shared() for other in weights}
         self.start = start.clone()
         self.keeps = keeps
+        self.mine: dict[int, list[tuple[Piece, Any]]] = {}  # what was sent in this exchange
+        self.spoke: list[int] = []  # who was heard in it
         self.lost = torch.zeros_like(start)  # taken on links lost since the last exchange, less those that came back
 
-    def begin(self, x: torch.Tensor, turn: int) -> tuple[int, torch.Tensor | None]:
+    def begin(self, read: Read, turn: int) -> tuple[int, torch.Tensor | None]:
         """Begin links anew where that is needed.
 
         Return the number of the exchange at which neighbours that came are, and the model of one if this node, which
@@ -76,7 +82,7 @@ class PerLink(Memory):
                 self._renew(other, epoch, fresh)
         for other in live:
             if self.shared[other].own is None and not self.shared[other].asked:
-                self._offer(other, x, asks=not turn)
+                self._offer(other, None if not turn else read(slice(0, len(self.start))))
         return self._accept(turn)
 
     def _renew(self, other: int, epoch: int, fresh: bool) -> None:
@@ -88,12 +94,12 @@ class PerLink(Memory):
         if fresh:
             self.shared[other] = Shared(epoch, self.start.clone(), torch.zeros_like(self.start))
 
-    def _offer(self, other: int, x: torch.Tensor, asks: bool) -> None:
-        """Send the model as it is, or ask for the neighbour's."""
+    def _offer(self, other: int, x: torch.Tensor | None) -> None:
+        """Send the model as it is, or ask for the neighbour's if it is None."""
         shared = self.shared[other]
-        parts = [x] if shared.taken is None else [x, shared.taken]
-        body = b"" if asks else b"".join(part.cpu().numpy().astype("<f4").tobytes() for part in parts)
-        shared.asked, shared.own = asks, None if asks else x.clone()
+        parts = [] if x is None else [x] if shared.taken is None else [x, shared.taken]
+        body = b"".join(part.cpu().numpy().astype("<f4").tobytes() for part in parts)
+        shared.asked, shared.own = x is None, x
         self.bits += 8 * len(body)
         self.links.offer(other, body)
 
@@ -135,26 +141,44 @@ class PerLink(Memory):
             raise WireError("a neighbour sent a model with NaN or infinite numbers")
         return numbers[:size] if body else None, numbers[size:] if len(body) > 4 * size else None
 
-    def exchange(self, x: torch.Tensor, turn: int) -> torch.Tensor:
+    def send(self, read: Read, turn: int) -> dict[int, bytes]:
         """Send Q(x - h) on each link whose turn it is and that both ends have begun."""
-        pull, bodies, mine = torch.zeros_like(x), {}, {}
-        partners = self.rounds[turn % len(self.rounds)]
-        for other in partners:
+        bodies = {}
+        self.mine = {}
+        for other in self.rounds[turn % len(self.rounds)]:
             shared = self.shared[other]
             if other in self.links.surveyed and shared.own is not None and shared.gap is not None:
-                number = self.links.node * self.links.nodes + other
-                bodies[other], mine[other] = self.encode(x - shared.own, turn, number, PER_LINK)
-        for other, theirs in self.carry(bodies, turn, x.device).items():
+                mine: list[tuple[Piece, Any]] = []
+                words = stream_words(self.seed, turn, self.links.node * self.links.nodes + other, PER_LINK)
+                bodies[other] = self.encode(read, shared.own, words, lambda *sent, mine=mine: mine.append(sent))
+                self.mine[other] = mine
+        return self.seal(bodies, turn)
+
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Count messages on links where both ends have sent one."""
+        partners = self.rounds[turn % len(self.rounds)]
+        self.spoke = list(frames)
+        for other, frame in frames.items():
             shared, gap = self.shared[other], self.shared[other].gap
             assert shared.own is not None  # a message was sent
             assert gap is not None
-            self.quantizer.add(shared.own, mine[other])
-            self.quantizer.add(gap, mine[other])
-            self.quantizer.add(gap, theirs, -1.0)
-            part = gap * partners[other]
-            pull += part
+            for piece, payload in self.mine[other]:
+                piece.add(shared.own, payload)
+                piece.add(gap, payload)
+            for piece, payload in self.decode(other, frame, turn, gap.device):
+                piece.add(gap, payload, -1.0)
             if self.keeps:
+                part = gap * partners[other]
                 shared.taken = part if shared.taken is None else shared.taken.add_(part)
+        self.mine = {}
+
+    def pull(self, turn: int, part: slice) -> torch.Tensor:
+        """Return the weighted disagreement with those that were heard."""
+        pull = torch.zeros_like(self.start[part])
+        for other in self.spoke:
+            gap = self.shared[other].gap
+            assert gap is not None
+            pull += gap[part] * self.rounds[turn % len(self.rounds)][other]
         return pull
 
     def recover(self) -> torch.Tensor:

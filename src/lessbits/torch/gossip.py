@@ -1,26 +1,32 @@
 """`Gossip`: exchanges compressed differences of a model with neighbours every few local steps."""
 
-import hashlib
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lessbits._internal.blocks import BLOCK
-from lessbits.errors import InputError, check_seed, check_whole, shown
-from lessbits.networks import Network, make_network
-from lessbits.torch.layout import Layout, values_digest
-from lessbits.torch.links import Links, differ
-from lessbits.torch.memory import Broadcast, InTurn, Memory, neighbours
-from lessbits.torch.mpi import default_links
-from lessbits.torch.quantizers import make_weight_quantizer
-from lessbits.torch.rule import Rule
+from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
+from lessbits.networks import Network
+from lessbits.torch.flight import Flight
+from lessbits.torch.intervals import Every, Intervals
+from lessbits.torch.layout import Layout
+from lessbits.torch.meeting import choose_links
+from lessbits.torch.memory import Broadcast, InTurn, Memory
+from lessbits.torch.pieces import Pieces, Spelling
+from lessbits.training.links import Links
+from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
+from lessbits.training.partners import network_of
+from lessbits.training.rule import Rule
+from lessbits.training.state import check_state, sent_line
 
 if TYPE_CHECKING:
     from lessbits.torch.failing import PerLink
 
 VERSION = 1  # of state_dict
-NAMES = ("model", "start", "settings")
 
 
 class Gossip:
@@ -40,37 +46,52 @@ class Gossip:
     Args:
         model: The model. Its trained parameters and floating-point buffers are exchanged. Memories are float32, even of
             parameters of 16 bits, and on the model's device.
-        every: Local steps between two exchanges.
-        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor.
+        every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
+            such as `Shrinking(longest=60, steps=2400)`.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor, or
+            `exact`. A mapping from patterns of names to these chooses one for each tensor; the first pattern that fits
+            counts: `{"*.norm*": "exact", "*": "block:1.5"}`.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
         rule: The numbers of the method.
         links: What carries bytes; by default MPI, if several processes were started.
         seed: Seed of random rounding, the same at all nodes.
         site: The file `site.toml` of this process, for sites that talk over gRPC and may fail and come back. The links
             of the roster are the network then.
+        overlap: Whether messages travel while an interval is computed: they tell of the model at its start, and the
+            correction that they bring is taken at its end. Call `finish` after the last step.
+        progress: Print `report()` of node 0 on standard error after every so many exchanges; 0 for never.
     """
 
     def __init__(
         self,
         model: torch.nn.Module,
-        every: int = 20,
-        quantizer: str = "block:1.0",
+        every: Every = 20,
+        quantizer: Spelling = "block:1.0",
         network: str | Network = "ring",
         rule: Rule | None = None,
         links: Links | None = None,
         seed: int = 0,
         site: str | PathLike[str] | None = None,
+        overlap: bool = False,
+        progress: int = 0,
     ) -> None:
-        self.every, self.seed = check_whole("every", every, 1), check_seed(seed)
-        self.rule, self.links = Rule() if rule is None else rule, _links(links, site)
+        self.seed = check_seed(seed)
+        self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
+        self.intervals = Intervals(every, self.rule)
+        self.overlap, self.progress = check_flag("overlap", overlap), check_whole("progress", progress, 0)
+        if overlap:
+            self.links.allow_overlap()
         self.layout = Layout(model)
-        self.quantizer = make_weight_quantizer(quantizer, self.layout.sizes, BLOCK)
+        self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes)
         self.old = self.layout.gather()
         self.dual = torch.zeros(self.layout.trained, device=self.layout.device)
         self.momentum = torch.zeros_like(self.dual)
         self.steps = self.exchanges = 0
+        self.waited = 0.0  # seconds, for messages
+        self.flight: Flight | None = None  # messages under way
+        self.waits = False  # whether messages have been sent, of which nothing was taken yet
         self.memory: Memory | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
         self.met = self.links.nodes == 1
@@ -78,7 +99,7 @@ class Gossip:
             self.memory = self.failing = self._expect()
         elif not self.met:
             self.met = True
-            self.memory = self._meet(_network(network, self.links.nodes))
+            self.memory = self._meet(network_of(network, self.links.nodes))
 
     @property
     def bits(self) -> int:
@@ -90,8 +111,8 @@ class Gossip:
         self._open()
         self.steps += 1
         if self.rule.dual and self.exchanges:
-            self.layout.add(self.dual, self.rule.dual / self.every)
-        if not self.rule.due(self.steps, self.every):
+            self.layout.add(self.dual, self.rule.dual / self.intervals.length(self.steps))
+        if not self.intervals.due(self.steps):
             return False
         self.exchange()
         return True
@@ -101,58 +122,106 @@ class Gossip:
         """Exchange now. All nodes must do so at the same time."""
         self._open()
         self.layout.check()
-        x = self.layout.gather()
+        self.layout.check_finite()
         if self.memory is None:
             return
-        trained = slice(0, self.layout.trained)
-        rounded = self.layout.rounded
-        if self.rule.dual and rounded is not None:
-            x[trained] += self.rule.dual * self.dual * rounded
         if self.failing is not None:
-            x = self._rejoin(x, self.failing)
-        pull = self.memory.exchange(x, self.exchanges)
-        pull *= self.rule.theta
-        self.dual -= pull[trained]
-        x -= pull
-        # What follows is momentum over the interval; buffers have none.
-        change = self.old[trained] - x[trained]
-        self.momentum.mul_(self.rule.momentum).add_(change)
-        x[trained] = self.old[trained] - self.rule.rate * (change + self.rule.momentum * self.momentum)
-        self.layout.scatter(x)
-        self.old = x
+            self._rejoin(self.failing)
+        if self.overlap:
+            self._land()
+            self._take()
+            self.flight = Flight(self.links, self.memory.send(self.layout.read, self.exchanges))
+        else:
+            frames = self.memory.send(self._read, self.exchanges)
+            with self._waiting():
+                received = self.links.exchange(frames)
+            self.memory.receive(received, self.exchanges)
         self.exchanges += 1
+        self.waits = True
+        if not self.overlap:
+            self._take()
+        if self.progress and not self.links.node and self.exchanges % self.progress == 0:
+            print(f"lessbits: {self.report()}", file=sys.stderr, flush=True)
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Wait for messages under way, and take the correction that they bring; at all nodes.
+
+        With `overlap`, call it after the last step, and before models are compared. Without, there is nothing to do.
+        """
+        self._land()
+        if self.waits:
+            for part in self.pieces.parts():
+                self.layout.write(part, self.layout.read(part).sub_(self._correction(part)))
+            self.waits = False
+
+    def _land(self) -> None:
+        """Receive the messages that are under way."""
+        if self.flight is not None and self.memory is not None:
+            flight, self.flight = self.flight, None
+            with self._waiting():
+                received = flight.land()
+            self.memory.receive(received, self.exchanges - 1)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.waited += time.perf_counter() - began
+
+    def _read(self, part: slice) -> torch.Tensor:
+        """Return a part of x, with what the dual adds to parameters of 16 bits in an interval."""
+        return self.layout.read(part, self.dual if self.rule.dual else None, self.rule.dual)
+
+    def _correction(self, part: slice) -> torch.Tensor:
+        """Return a part of what gossip finds in the last exchange, and let the dual learn it."""
+        if self.memory is None or not self.waits:
+            return torch.zeros(part.stop - part.start, device=self.layout.device)
+        found = self.memory.pull(self.exchanges - 1, part).mul_(self.rule.theta)
+        end = min(part.stop, self.layout.trained)
+        if end > part.start:  # buffers have no dual
+            self.dual[part.start : end] -= found[: end - part.start]
+        return found
+
+    def _take(self) -> None:
+        """Take the correction of the last exchange, and momentum over the interval; part by part, to save memory."""
+        for part in self.pieces.parts():
+            x = self._read(part)
+            x -= self._correction(part)
+            trained = slice(part.start, min(part.stop, self.layout.trained))
+            if trained.stop > trained.start:  # buffers have no momentum
+                mine = x[: trained.stop - trained.start]
+                change = self.old[trained] - mine
+                self.momentum[trained].mul_(self.rule.momentum).add_(change)
+                change += self.rule.momentum * self.momentum[trained]
+                mine.copy_(self.old[trained] - self.rule.rate * change)
+            self.layout.write(part, x)
+            self.old[part] = x
+        self.waits = False
 
     def report(self) -> str:
-        """Return one line about what was sent."""
-        sent, exact = self.bits / 8e6, self.exchanges * 4 * self.layout.size / 1e6
-        share = f", {exact / sent:.0f} times less than as many float32 models" if sent else ""
-        return f"{self.steps} steps, {self.exchanges} exchanges, {sent:.3g} MB sent{share}"
+        """Return one line about what was sent, and how long this node has waited for its neighbours."""
+        return f"{sent_line(self.steps, self.exchanges, self.bits, self.layout.size)}, {self.waited:.1f} s waited"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to go on, with tensors that torch.save writes."""
+        """Return all that is needed to go on, with tensors that torch.save writes. Messages under way arrive first."""
+        self._land()
         return {
             "version": VERSION,
             "layout": self.layout.digest().hex(),
             "settings": self._settings(),
-            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits},
+            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits, "waits": self.waits},
             "tensors": {name: tensor.clone() for name, tensor in self._tensors().items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict` of the same node of the same run. Load the model's and the optimizer's own too."""
-        if not isinstance(state, dict) or state.get("version") != VERSION:
-            raise InputError(f"the state is no state_dict of a Gossip of version {VERSION}: save it again")
-        for name, mine in (("layout", self.layout.digest().hex()), ("settings", self._settings())):
-            if state[name] != mine:
-                raise InputError(
-                    f"the state has another {name} ({shown(state[name])}) than this Gossip ({shown(mine)})"
-                )
-        counts, tensors = state["counts"], self._tensors()
-        if set(tensors) != set(state["tensors"]):
-            raise InputError("the state is of another node: each node loads its own")
+        self._land()
+        tensors = self._tensors()
+        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), set(tensors))
         for name, tensor in tensors.items():
             tensor.copy_(state["tensors"][name])
-        self.steps, self.exchanges = counts["steps"], counts["exchanges"]
+        self.steps, self.exchanges, self.waits = counts["steps"], counts["exchanges"], bool(counts.get("waits", False))
         if self.memory is not None:
             self.memory.bits = counts["bits"]
         if self.failing is not None:
@@ -162,6 +231,7 @@ class Gossip:
 
     def close(self) -> None:
         """End all connections, once the last messages are sent."""
+        self._land()
         self.links.close()
 
     def _tensors(self) -> dict[str, torch.Tensor]:
@@ -170,23 +240,18 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.tensors()
 
     def _settings(self) -> str:
-        return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
+        overlap = " overlap" if self.overlap else ""
+        return f"{self.intervals.words()} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}{overlap}"
 
     def _marks(self, network: Network) -> list[bytes]:
-        settings = f"{self._settings()} {network.owner.tolist()} {network.neighbor.tolist()}"
-        return [self.layout.digest(), values_digest(self.old), hashlib.sha256(settings.encode()).digest()[:8]]
+        start = values_mark(self.old.cpu().numpy())
+        return [self.layout.digest(), start, settings_mark(self._settings(), network)]
 
     def _meet(self, network: Network) -> Memory:
         """Check with neighbours that models and settings are the same, and return the memory."""
-        parts, here = self._marks(network), self.links.node
-        others = self.links.exchange(dict.fromkeys(neighbours(network, here), b"".join(parts)))
-        for other, digest in sorted(others.items()):
-            for number, name in enumerate(NAMES):
-                if digest[8 * number : 8 * number + 8] != parts[number]:
-                    raise InputError(differ(name, f"nodes {min(here, other)} and {max(here, other)}"))
-        run = int.from_bytes(hashlib.sha256(b"".join(parts)).digest()[:4], "little")
+        run = compare_marks(self.links, network, self._marks(network))
         kind = InTurn if self.rule.turns else Broadcast
-        return kind(self.links, self.quantizer, self.seed, run, self.old, network)
+        return kind(self.links, self.pieces, self.seed, run, self.old, network)
 
     def _expect(self) -> "PerLink":
         """Return the memory of links that may fail; neighbours are met at the first step."""
@@ -196,8 +261,8 @@ class Gossip:
         if not isinstance(self.links, PeerLinks):
             raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
         model, _, settings = self._marks(self.links.roster.network())
-        run = int.from_bytes(hashlib.sha256(model + settings).digest()[:4], "little")
-        return PerLink(self.links, self.quantizer, self.seed, run, self.old, self.rule.turns, self.rule.dual > 0)
+        run = run_number([model, settings])
+        return PerLink(self.links, self.pieces, self.seed, run, self.old, self.rule.turns, self.rule.dual > 0)
 
     def _open(self) -> None:
         """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
@@ -209,36 +274,15 @@ class Gossip:
         links.number = self.exchanges
         links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
 
-    def _rejoin(self, x: torch.Tensor, memory: "PerLink") -> torch.Tensor:
-        """Begin links anew where needed, and catch up with neighbours that are ahead: return the model to go on with.
+    def _rejoin(self, memory: "PerLink") -> None:
+        """Begin links anew where needed, and catch up with neighbours that are ahead.
 
         A process that has just been started, with neighbours that have not, takes the model of one.
         """
-        reached, model = memory.begin(x, self.exchanges)
-        self.steps += (reached - self.exchanges) * self.every
+        reached, model = memory.begin(self._read, self.exchanges)
+        self.steps += self.intervals.between(self.exchanges, reached)
         self.exchanges = reached
         self.dual += self.rule.theta * memory.recover()[: self.layout.trained]
         if model is not None:
             self.old = model
             self.layout.scatter(model)
-            return model.clone()
-        return x
-
-
-def _links(links: Links | None, site: str | PathLike[str] | None) -> Links:
-    if site is None:
-        return default_links() if links is None else links
-    if links is not None:
-        raise InputError("both links and site are given, but a site has links of its own: leave one out")
-    from lessbits.torch.peer_links import PeerLinks
-
-    return PeerLinks(site)
-
-
-def _network(network: str | Network, nodes: int) -> Network:
-    made = make_network(network, nodes=nodes) if isinstance(network, str) else network
-    if not isinstance(made, Network):
-        raise InputError(f"the network is {shown(network)}, but it must be a name such as 'ring', or a Network")
-    if made.nodes != nodes:
-        raise InputError(f"the network has {made.nodes} nodes, but {nodes} processes were started")
-    return made

@@ -4,14 +4,14 @@ Parameters that are trained come first, then floating-point buffers, such as the
 A shared parameter counts once. Frozen parameters and whole-number buffers stay as they are.
 """
 
-import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
 from lessbits.errors import InputError
+from lessbits.torch.pieces import MOST_COORDINATES
+from lessbits.training.marks import model_mark
 
 
 class Entry(NamedTuple):
@@ -54,6 +54,11 @@ class Layout:
         }
 
     @property
+    def names(self) -> list[str]:
+        """The name of each tensor."""
+        return [entry.name for entry in self.entries]
+
+    @property
     def sizes(self) -> list[int]:
         """The length of each tensor."""
         return [entry.tensor.numel() for entry in self.entries]
@@ -80,30 +85,63 @@ class Layout:
             )
 
     @torch.no_grad()
+    def check_finite(self) -> None:
+        """Raise if a number is not finite."""
+        for entry in self.entries:
+            numbers = entry.tensor.reshape(-1)
+            if not all(bool(torch.isfinite(part).all()) for part in numbers.split(MOST_COORDINATES)):
+                raise InputError(
+                    f"{entry.name!r} has NaN or infinite numbers, which would reach all nodes: lower the learning "
+                    "rate, clip gradients, or start again from a checkpoint"
+                )
+
     def gather(self) -> torch.Tensor:
         """Return the model as one float32 vector; raise if a number is not finite."""
-        vector = torch.empty(self.size, dtype=torch.float32, device=self.device)
-        for entry in self.entries:
-            part = vector[entry.start : entry.end]
-            part.copy_(entry.tensor.reshape(-1))
-            if entry.name in self.carry:
-                part += self.carry[entry.name]
-        if not bool(torch.isfinite(vector).all()):
-            wrong = next(entry.name for entry in self.entries if not bool(torch.isfinite(entry.tensor).all()))
-            raise InputError(
-                f"{wrong!r} has NaN or infinite numbers, which would reach all nodes: lower the learning rate, clip "
-                "gradients, or start again from a checkpoint"
-            )
-        return vector
+        self.check_finite()
+        return self.read(slice(0, self.size))
 
     @torch.no_grad()
-    def scatter(self, vector: torch.Tensor) -> None:
-        """Write the vector into the model, and keep what rounding to 16 bits takes away."""
-        for entry in self.entries:
-            part = vector[entry.start : entry.end]
-            entry.tensor.copy_(part.reshape(entry.tensor.shape))
+    def read(self, part: slice, push: torch.Tensor | None = None, factor: float = 0.0) -> torch.Tensor:
+        """Return a part of the model's vector.
+
+        With `push`, a vector of the trained part, so many times it is added to parameters of 16 bits: `add` does so for
+        the others.
+        """
+        vector = torch.empty(part.stop - part.start, dtype=torch.float32, device=self.device)
+        for entry, here, inside in self._overlaps(part):
+            room = vector[here]
+            room.copy_(entry.tensor.reshape(-1)[inside])
             if entry.name in self.carry:
-                torch.sub(part, entry.tensor.reshape(-1), out=self.carry[entry.name])
+                room += self.carry[entry.name][inside]
+                if push is not None:
+                    room += factor * push[entry.start + inside.start : entry.start + inside.stop]
+        return vector
+
+    def scatter(self, vector: torch.Tensor) -> None:
+        """Write the vector into the model."""
+        self.write(slice(0, self.size), vector)
+
+    @torch.no_grad()
+    def write(self, part: slice, vector: torch.Tensor) -> None:
+        """Write a part of the vector into the model, and keep what rounding to 16 bits takes away."""
+        for entry, here, inside in self._overlaps(part):
+            numbers = _flat(entry.tensor)
+            numbers[inside] = vector[here].to(numbers.dtype)
+            if entry.name in self.carry:
+                torch.sub(vector[here], numbers[inside], out=self.carry[entry.name][inside])
+            if not entry.tensor.is_contiguous():
+                entry.tensor.copy_(numbers.view(entry.tensor.shape))
+
+    def _overlaps(self, part: slice) -> Iterator[tuple[Entry, slice, slice]]:
+        """Yield each tensor that has coordinates in a part, where they are in the part, and where in the tensor."""
+        for entry in self.entries:
+            start, end = max(entry.start, part.start), min(entry.end, part.stop)
+            if start < end:
+                yield (
+                    entry,
+                    slice(start - part.start, end - part.start),
+                    slice(start - entry.start, end - entry.start),
+                )
 
     @torch.no_grad()
     def add(self, vector: torch.Tensor, factor: float) -> None:
@@ -112,26 +150,16 @@ class Layout:
             if entry.end <= self.trained and entry.name not in self.carry:
                 entry.tensor.add_(vector[entry.start : entry.end].view(entry.tensor.shape), alpha=factor)
 
-    @property
-    def rounded(self) -> torch.Tensor | None:
-        """Ones where parameters have 16 bits and zeros elsewhere, in the trained part; None if none has."""
-        if not self.carry:
-            return None
-        mask = torch.zeros(self.trained, device=self.device)
-        for entry in self.entries:
-            if entry.name in self.carry:
-                mask[entry.start : entry.end] = 1
-        return mask
-
     def digest(self) -> bytes:
-        """Return 8 bytes that differ between models with other names, shapes or types."""
-        words = [f"{entry.name} {tuple(entry.tensor.shape)} {entry.tensor.dtype}" for entry in self.entries]
-        return hashlib.sha256("\n".join(words).encode()).digest()[:8]
+        """Return bytes that differ between models with other names, shapes or types."""
+        return model_mark(
+            (entry.name, entry.tensor.shape, str(entry.tensor.dtype).removeprefix("torch.")) for entry in self.entries
+        )
 
 
-def values_digest(vector: torch.Tensor) -> bytes:
-    """Return 8 bytes that differ between models with other values."""
-    return hashlib.sha256(np.ascontiguousarray(vector.cpu().numpy()).data).digest()[:8]
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the numbers of a tensor in order: a view, or a copy if they are not in one piece of memory."""
+    return tensor.detach().reshape(-1)
 
 
 def _tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

@@ -4,92 +4,106 @@ Both ends of a link add the same decoded message to their copies, so that these 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import torch
 
-from lessbits._internal.blocks import BlockPayload
-from lessbits.codecs.frames import Place, seal, unseal
+from lessbits.codecs.frames import Place, body_sum, seal, unseal
 from lessbits.networks import Network
-from lessbits.torch.links import Links
-from lessbits.torch.quantizers import WeightQuantizer
+from lessbits.torch.pieces import Piece, Pieces
+from lessbits.torch.quantizers import Words
 from lessbits.torch.sums import stream_words
+from lessbits.training.links import Links
+from lessbits.training.partners import PER_LINK, PER_NODE, neighbours, turns
 
-PER_LINK, PER_NODE = 1, 2  # purposes of random numbers, as in lessbits._internal.randomness
-
-
-def neighbours(network: Network, node: int) -> dict[int, float]:
-    """Return the weight of each neighbour of a node."""
-    mine = network.owner == node
-    return dict(zip(network.neighbor[mine].tolist(), network.weight[mine].tolist(), strict=True))
-
-
-def turns(network: Network, node: int) -> list[int | None]:
-    """Return the partner of a node in each of some rounds: every link has its round, and a node one link in each."""
-    rounds: list[dict[int, int]] = []
-    for first, second in zip(network.owner.tolist(), network.neighbor.tolist(), strict=True):
-        if first > second:
-            continue
-        free = next((pairs for pairs in rounds if first not in pairs and second not in pairs), None)
-        if free is None:
-            free = {}
-            rounds.append(free)
-        free[first], free[second] = second, first
-    return [pairs.get(node) for pairs in rounds]
+Read = Callable[[slice], torch.Tensor]  # returns a copy of a part of the model
 
 
 class Memory(ABC):
-    """Sends the difference of a model to what neighbours know, and returns the disagreement with them."""
+    """Sends the difference of a model to what neighbours know, and finds the disagreement with them.
 
-    def __init__(self, links: Links, quantizer: WeightQuantizer, seed: int, run: int) -> None:
-        self.links, self.quantizer, self.codec = links, quantizer, quantizer.codec()
+    An exchange is `send`, what the links do, and `receive`. All three go through a model piece by piece.
+    """
+
+    def __init__(self, links: Links, pieces: Pieces, seed: int, run: int) -> None:
+        self.links, self.pieces, self.codec = links, pieces, pieces.codec
         self.seed, self.run, self.bits = seed, run, 0
 
     @abstractmethod
-    def exchange(self, x: torch.Tensor, turn: int) -> torch.Tensor:
-        """Return Σ_j w_ij (h_i - h_j) over those that spoke in this turn."""
+    def send(self, read: Read, turn: int) -> dict[int, bytes]:
+        """Return a frame for each neighbour with which this node speaks in this turn."""
+
+    @abstractmethod
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Take the frames of neighbours; who is gone has none."""
+
+    @abstractmethod
+    def pull(self, turn: int, part: slice) -> torch.Tensor:
+        """Return a part of Σ_j w_ij (h_i - h_j) over those that spoke in this turn, after `receive`."""
 
     @abstractmethod
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return all that persists, by name."""
 
-    def encode(self, difference: torch.Tensor, turn: int, number: int, purpose: int) -> tuple[bytes, BlockPayload]:
-        """Return the body of a message, and its payload."""
-        payload = self.quantizer.quantize(difference, stream_words(self.seed, turn, number, purpose))
-        return self.codec.encode(BlockPayload(*(part.cpu().numpy() for part in payload))), payload
+    def encode(
+        self, read: Read, known: torch.Tensor, words: Words, take: Callable[[Piece, Any], None]
+    ) -> tuple[bytes, int]:
+        """Return the body of a message with Q(x - h), and its checksum; `take` is given the payload of each piece."""
 
-    def carry(self, bodies: Mapping[int, bytes], turn: int, device: torch.device) -> dict[int, BlockPayload]:
-        """Exchange bodies with neighbours, checked, and count the bits of this node. Who is gone is left out."""
+        def bodies() -> Iterator[bytes]:
+            for piece in self.pieces:
+                payload = piece.quantizer.quantize(read(piece.part).sub_(known[piece.part]), words)
+                yield piece.codec.encode(piece.quantizer.to_host(payload))
+                take(piece, payload)
+
+        body = self.codec.join(bodies())
+        return body, body_sum(body)
+
+    def seal(self, bodies: Mapping[int, tuple[bytes, int]], turn: int) -> dict[int, bytes]:
+        """Return frames of bodies, and count the bits of this node."""
         here, nodes = self.links.node, self.links.nodes
-        frames = {other: seal(body, Place(self.run, turn, here * nodes + other, 0)) for other, body in bodies.items()}
+        frames = {
+            other: seal(body, Place(self.run, turn, here * nodes + other, 0), summed)
+            for other, (body, summed) in bodies.items()
+        }
         self.bits += 8 * sum(map(len, frames.values()))
-        received = self.links.exchange(frames)
-        decoded = {}
-        for other, frame in received.items():
-            body = unseal(frame, Place(self.run, turn, other * nodes + here, 0), self.codec)
-            parts = self.codec.decode(body)
-            decoded[other] = BlockPayload(*(torch.from_numpy(part).to(device) for part in parts))
-        return decoded
+        return frames
+
+    def decode(self, other: int, frame: bytes, turn: int, device: torch.device) -> Iterator[tuple[Piece, Any]]:
+        """Yield the pieces of a neighbour's message and their payloads, checked."""
+        place = Place(self.run, turn, other * self.links.nodes + self.links.node, 0)
+        bodies = self.codec.cut(unseal(frame, place, self.codec))
+        for piece, body in zip(self.pieces, bodies, strict=True):
+            yield piece, piece.quantizer.from_host(piece.codec.decode(body), device)
 
 
 class Broadcast(Memory):
     """One message to all neighbours. Only the sum of what neighbours sent is kept, whatever their number."""
 
     def __init__(
-        self, links: Links, quantizer: WeightQuantizer, seed: int, run: int, start: torch.Tensor, network: Network
+        self, links: Links, pieces: Pieces, seed: int, run: int, start: torch.Tensor, network: Network
     ) -> None:
-        super().__init__(links, quantizer, seed, run)
+        super().__init__(links, pieces, seed, run)
         self.weights = neighbours(network, links.node)
         self.own = start.clone()
         self.others = start * sum(self.weights.values())
 
-    def exchange(self, x: torch.Tensor, turn: int) -> torch.Tensor:
+    def send(self, read: Read, turn: int) -> dict[int, bytes]:
         """Send Q(x - h) to all."""
-        body, payload = self.encode(x - self.own, turn, self.links.node, PER_NODE)
-        self.quantizer.add(self.own, payload)
-        for other, theirs in self.carry(dict.fromkeys(self.weights, body), turn, x.device).items():
-            self.quantizer.add(self.others, theirs, self.weights[other])
-        return self.own * sum(self.weights.values()) - self.others
+        words = stream_words(self.seed, turn, self.links.node, PER_NODE)
+        body = self.encode(read, self.own, words, lambda piece, payload: piece.add(self.own, payload))
+        return self.seal(dict.fromkeys(self.weights, body), turn)
+
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Add what neighbours sent to the sum."""
+        for other, frame in frames.items():
+            for piece, theirs in self.decode(other, frame, turn, self.own.device):
+                piece.add(self.others, theirs, self.weights[other])
+
+    def pull(self, turn: int, part: slice) -> torch.Tensor:
+        """Return the disagreement with all."""
+        return self.own[part] * sum(self.weights.values()) - self.others[part]
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the own memory and the weighted sum of the others'."""
@@ -100,25 +114,39 @@ class InTurn(Memory):
     """One neighbour at a time, and a memory for each link."""
 
     def __init__(
-        self, links: Links, quantizer: WeightQuantizer, seed: int, run: int, start: torch.Tensor, network: Network
+        self, links: Links, pieces: Pieces, seed: int, run: int, start: torch.Tensor, network: Network
     ) -> None:
-        super().__init__(links, quantizer, seed, run)
+        super().__init__(links, pieces, seed, run)
         self.order = turns(network, links.node)
         partners = [other for other in self.order if other is not None]
         self.own = {other: start.clone() for other in partners}
         self.gap = {other: torch.zeros_like(start) for other in partners}  # own memory minus the neighbour's
 
-    def exchange(self, x: torch.Tensor, turn: int) -> torch.Tensor:
-        """Send Q(x - h) to the neighbour whose turn it is; half of the disagreement is this node's."""
+    def send(self, read: Read, turn: int) -> dict[int, bytes]:
+        """Send Q(x - h) to the neighbour whose turn it is."""
         other = self.order[turn % len(self.order)]
         if other is None:
-            return torch.zeros_like(x)
-        number = self.links.node * self.links.nodes + other
-        body, payload = self.encode(x - self.own[other], turn, number, PER_LINK)
-        self.quantizer.add(self.own[other], payload)
-        self.quantizer.add(self.gap[other], payload)
-        self.quantizer.add(self.gap[other], self.carry({other: body}, turn, x.device)[other], -1.0)
-        return 0.5 * self.gap[other]
+            return {}
+
+        def take(piece: Piece, payload: Any) -> None:
+            piece.add(self.own[other], payload)
+            piece.add(self.gap[other], payload)
+
+        words = stream_words(self.seed, turn, self.links.node * self.links.nodes + other, PER_LINK)
+        return self.seal({other: self.encode(read, self.own[other], words, take)}, turn)
+
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Add what the neighbour sent to its memory."""
+        for other, frame in frames.items():
+            for piece, theirs in self.decode(other, frame, turn, self.gap[other].device):
+                piece.add(self.gap[other], theirs, -1.0)
+
+    def pull(self, turn: int, part: slice) -> torch.Tensor:
+        """Return half of the disagreement: the other half is the neighbour's."""
+        other = self.order[turn % len(self.order)]
+        if other is None:
+            return torch.zeros_like(next(iter(self.gap.values()))[part])
+        return 0.5 * self.gap[other][part]
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the memory and the gap of each link."""

@@ -15,7 +15,7 @@ from lessbits.engines.peers.patience import Patience
 from lessbits.engines.peers.protocol import MOST_EPOCH, Greeting, Kind
 from lessbits.engines.peers.stream import Connection
 from lessbits.errors import WireError
-from lessbits.torch.links import differ
+from lessbits.training.links import differ
 
 _HEADER = struct.Struct("<BBII")
 HEADER_BYTES = _HEADER.size

@@ -16,7 +16,7 @@ from typing import Any
 
 from lessbits.errors import InputError, MissingPackageError, check_positive
 from lessbits.torch.event_loop import event_loop
-from lessbits.torch.links import Links
+from lessbits.training.links import Links
 
 try:
     from lessbits.engines.peers.connections import Doors
@@ -78,6 +78,10 @@ class PeerLinks(PeerTalk, Links):
         self.about, self.most_bytes = {"method": settings, "code": model + start}, HEADER_BYTES + most_bytes
         atexit.register(self._leave)
         self._do(self._open())
+
+    def allow_overlap(self) -> None:
+        """Refuse: a neighbour may be left out or come back between a message and what is made of it."""
+        raise InputError("overlap is for links that do not fail: leave it out for sites")
 
     async def _open(self) -> None:
         self.doors.converse = self.converse

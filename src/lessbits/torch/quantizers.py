@@ -7,7 +7,7 @@ tensor only.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,9 @@ from lessbits._internal.blocks import (
     level_type,
     most_level,
 )
+from lessbits.codecs.base import Codec
 from lessbits.codecs.block import BlockCodec
+from lessbits.codecs.joined import FloatCodec
 from lessbits.errors import InputError
 from lessbits.torch.sums import norms, short_scale, sum_pairwise, uniform
 
@@ -47,14 +49,45 @@ class Run(NamedTuple):
 
 
 class WeightQuantizer(ABC):
-    """A quantizer of a vector that consists of tensors of these sizes; `block` is None for one scale per tensor."""
+    """A quantizer of a vector that consists of tensors of these sizes.
 
-    most: int
+    `block` is None for one scale per tensor; `first` says where the vector begins in that of a whole model.
+    """
+
     name: str
 
-    def __init__(self, sizes: Sequence[int], block: int | None = BLOCK) -> None:
-        self.sizes = block_sizes(sizes, block)
+    def __init__(self, sizes: Sequence[int], block: int | None = BLOCK, first: int = 0) -> None:
+        self.sizes, self.first = block_sizes(sizes, block), first
         self.dim = int(self.sizes.sum())
+
+    @abstractmethod
+    def codec(self) -> Codec:
+        """Return the codec of its payloads."""
+
+    @abstractmethod
+    def quantize(self, vector: torch.Tensor, words: Words = (0, 0)) -> Any:
+        """Return the payload of a vector, on its device."""
+
+    @abstractmethod
+    def add(self, target: torch.Tensor, payload: Any, factor: float = 1.0) -> None:
+        """Add the decoded vector times a factor to `target`."""
+
+    @abstractmethod
+    def to_host(self, payload: Any) -> Any:
+        """Return a payload as the codec takes it."""
+
+    @abstractmethod
+    def from_host(self, payload: Any, device: torch.device) -> Any:
+        """Return a payload that the codec has decoded, on a device."""
+
+
+class BlockQuantizer(WeightQuantizer):
+    """A quantizer that has integer levels, and a scale for each block."""
+
+    most: int
+
+    def __init__(self, sizes: Sequence[int], block: int | None = BLOCK, first: int = 0) -> None:
+        super().__init__(sizes, block, first)
         self.runs = _runs(self.sizes)
 
     @property
@@ -62,9 +95,17 @@ class WeightQuantizer(ABC):
         """The length of the longest block."""
         return int(self.sizes.max(initial=1))
 
-    def codec(self) -> BlockCodec:
-        """Return the codec of its payloads."""
+    def codec(self) -> Codec:
+        """Return the codec of levels."""
         return BlockCodec(self.sizes, self.most, level_type(self.most))
+
+    def to_host(self, payload: BlockPayload) -> BlockPayload:
+        """Return levels and scales as arrays."""
+        return BlockPayload(*(part.cpu().numpy() for part in payload))
+
+    def from_host(self, payload: BlockPayload, device: torch.device) -> BlockPayload:
+        """Return levels and scales as tensors."""
+        return BlockPayload(*(torch.from_numpy(part).to(device) for part in payload))
 
     @torch.no_grad()
     def quantize(self, vector: torch.Tensor, words: Words = (0, 0)) -> BlockPayload:
@@ -89,11 +130,11 @@ class WeightQuantizer(ABC):
             run.of(target).add_(run.of(payload.levels).to(torch.float32) * run.scales(payload.scales), alpha=factor)
 
 
-class Nearest(WeightQuantizer):
+class Nearest(BlockQuantizer):
     """`block:Δ`: nearest rounding, and the scale that fits the levels best."""
 
-    def __init__(self, sizes: Sequence[int], spacing: float, block: int | None = BLOCK) -> None:
-        super().__init__(sizes, block)
+    def __init__(self, sizes: Sequence[int], spacing: float, block: int | None = BLOCK, first: int = 0) -> None:
+        super().__init__(sizes, block, first)
         self.spacing, self.most = spacing, most_level(spacing, self.longest)
         self.name = f"block:{spacing:g}"
 
@@ -108,32 +149,30 @@ class Nearest(WeightQuantizer):
         return levels, fitted(blocks, levels)
 
 
-class Dithered(WeightQuantizer):
+class Dithered(BlockQuantizer):
     """`block-dither:Δ`: rounding at random, without bias."""
 
-    def __init__(self, sizes: Sequence[int], spacing: float, block: int | None = BLOCK) -> None:
-        super().__init__(sizes, block)
+    def __init__(self, sizes: Sequence[int], spacing: float, block: int | None = BLOCK, first: int = 0) -> None:
+        super().__init__(sizes, block, first)
         self.spacing, self.most = spacing, most_level(spacing, self.longest)
         self.name = f"block-dither:{spacing:g}"
-        self.drawn: tuple[Words, torch.Tensor] | None = None
 
     def quantize_blocks(self, run: Run, blocks: torch.Tensor, words: Words) -> tuple[torch.Tensor, torch.Tensor]:
         """Round x/Δ up with the probability of its fractional part."""
-        if self.drawn is None or self.drawn[0] != words or self.drawn[1].device != blocks.device:
-            self.drawn = words, uniform(words, self.dim, blocks.device)
+        drawn = uniform(words, blocks.numel(), blocks.device, self.first + run.start)
         spacing = _spacing(blocks, self.spacing)
         exact = blocks * _inverse(spacing)
         below = torch.floor(exact)
-        return below + (run.of(self.drawn[1]) > 1 - (exact - below)), spacing[:, 0]
+        return below + (drawn.view(blocks.shape) > 1 - (exact - below)), spacing[:, 0]
 
 
-class Top(WeightQuantizer):
+class Top(BlockQuantizer):
     """`block-top:K`: the signs of the K largest of 4096, and their mean magnitude."""
 
     most = 1
 
-    def __init__(self, sizes: Sequence[int], kept: int, block: int | None = BLOCK) -> None:
-        super().__init__(sizes, block)
+    def __init__(self, sizes: Sequence[int], kept: int, block: int | None = BLOCK, first: int = 0) -> None:
+        super().__init__(sizes, block, first)
         self.kept, self.name = kept, f"block-top:{kept}"
 
     def quantize_blocks(self, run: Run, blocks: torch.Tensor, words: Words) -> tuple[torch.Tensor, torch.Tensor]:
@@ -147,25 +186,56 @@ class Top(WeightQuantizer):
         return levels, fitted(blocks, levels)
 
 
-def make_weight_quantizer(spelling: str, sizes: Sequence[int], block: int | None = BLOCK) -> WeightQuantizer:
-    """Read `block:1.0`, `block-dither:1.0` or `block-top:64`."""
+class Exact(WeightQuantizer):
+    """`exact`: float32 numbers as they are."""
+
+    name = "exact"
+
+    def codec(self) -> Codec:
+        """Return the codec of numbers."""
+        return FloatCodec(self.dim)
+
+    def to_host(self, payload: torch.Tensor) -> np.ndarray:
+        """Return the numbers as an array."""
+        return payload.cpu().numpy()
+
+    def from_host(self, payload: np.ndarray, device: torch.device) -> torch.Tensor:
+        """Return the numbers as a tensor."""
+        return torch.from_numpy(payload).to(device)
+
+    def quantize(self, vector: torch.Tensor, words: Words = (0, 0)) -> torch.Tensor:
+        """Return the vector."""
+        return vector.to(torch.float32)
+
+    @torch.no_grad()
+    def add(self, target: torch.Tensor, payload: torch.Tensor, factor: float = 1.0) -> None:
+        """Add the vector times a factor to `target`."""
+        target.add_(payload, alpha=factor)
+
+
+def make_weight_quantizer(
+    spelling: str, sizes: Sequence[int], block: int | None = BLOCK, first: int = 0
+) -> WeightQuantizer:
+    """Read `block:1.0`, `block-dither:1.0`, `block-top:64` or `exact`."""
+    if spelling == "exact":
+        return Exact(sizes, block, first)
     match = re.fullmatch(r"(block|block-dither|block-top):(\d{1,9}(?:\.\d{1,9})?)", str(spelling))
     if match is None:
         raise InputError(
-            f"the quantizer is {str(spelling)[:60]!r}, but models are sent with block:Δ, block-dither:Δ or "
-            "block-top:K: write for example 'block:1.0'"
+            f"the quantizer is {str(spelling)[:60]!r}, but models are sent with block:Δ, block-dither:Δ, "
+            "block-top:K or exact: write for example 'block:1.0'"
         )
     name, number = match[1], float(match[2])
     if name == "block-top":
         if not (number.is_integer() and 1 <= number <= BLOCK):
             raise InputError(f"{spelling!r} keeps {match[2]} of {BLOCK} coordinates: choose K from 1 to {BLOCK}")
-        return Top(sizes, int(number), block)
+        return Top(sizes, int(number), block, first)
     if not LEAST_SPACING <= number <= MOST_SPACING:
         raise InputError(
             f"the spacing of {spelling!r} is {number:g}, but it must be from {LEAST_SPACING:g} to {MOST_SPACING:g}: "
             "it is in root mean squares of a block, such as block:1.0"
         )
-    return (Nearest if name == "block" else Dithered)(sizes, number, block)
+    return (Nearest if name == "block" else Dithered)(sizes, number, block, first)
 
 
 def fitted(blocks: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:

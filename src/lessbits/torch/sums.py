@@ -62,10 +62,10 @@ def stream_words(seed: int, iteration: int, number: int, purpose: int) -> tuple[
     return _mix((base + number * GOLDEN) & WORD, base), _mix(base ^ FIRST_MULTIPLIER, number)
 
 
-def uniform(words: tuple[int, int], count: int, device: torch.device) -> torch.Tensor:
-    """Return float32 numbers strictly between 0 and 1, one for each coordinate."""
+def uniform(words: tuple[int, int], count: int, device: torch.device, first: int = 0) -> torch.Tensor:
+    """Return float32 numbers strictly between 0 and 1, one for each coordinate from `first` on."""
     low, high = words
-    value = (torch.arange(count, dtype=torch.int64, device=device) * GOLDEN + low) & WORD
+    value = (torch.arange(first, first + count, dtype=torch.int64, device=device) * GOLDEN + low) & WORD
     value = ((value ^ (value >> 16)) * FIRST_MULTIPLIER & WORD) ^ high
     value = (value ^ (value >> 15)) * SECOND_MULTIPLIER & WORD
     value = value ^ (value >> 16)

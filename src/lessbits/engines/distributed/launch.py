@@ -137,7 +137,7 @@ def launch(
 
     By default there is one rank per core, but no more than `nodes`, if their number is known. A process of the job that
     is stopped for longer than `patience` seconds ends it. `module` is run in place of `lessbits`, such as
-    `lessbits.torch`, which trains models.
+    `lessbits.training`, which trains models.
     """
     cores = os.cpu_count() or 1
     ranks = ranks or min(cores, nodes or cores)

@@ -49,8 +49,17 @@ class Rule:
 
     def due(self, steps: int, every: int) -> bool:
         """Return whether an exchange follows this step."""
-        return steps >= max(self.alone, every) and (steps - self.alone) % every == 0
+        return due(steps, every, self.alone)
 
     def words(self) -> str:
         """Return all numbers, to be compared between nodes."""
         return " ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self))
+
+
+def due(steps: int, every: int, alone: int) -> bool:
+    """Return whether an exchange follows this step, every few steps after some alone.
+
+    >>> [step for step in range(1, 20) if due(step, every=5, alone=3)]
+    [8, 13, 18]
+    """
+    return steps >= max(alone, every) and (steps - alone) % every == 0

@@ -1,12 +1,13 @@
 """Links over MPI: each process is a node."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from lessbits.errors import InputError, WireError
-from lessbits.torch.links import Links, NoLinks
+from lessbits.training.links import Links, NoLinks
 
 try:
     from mpi4py import MPI
@@ -14,6 +15,7 @@ except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is installe
     MPI, MISSING = None, str(error)  # type: ignore[assignment]
 
 MOST_BYTES = 2**31 - 1  # of one MPI message
+PAUSE = 0.001  # seconds between two looks at messages under way: MPI itself would keep a core busy meanwhile
 
 
 class MpiLinks(Links):
@@ -27,6 +29,16 @@ class MpiLinks(Links):
             )
         self.world = (MPI.COMM_WORLD if communicator is None else communicator).Dup()
         self.node, self.nodes = self.world.Get_rank(), self.world.Get_size()
+        self.pause = 0.0
+
+    def allow_overlap(self) -> None:
+        """Leave cores to training, while messages are under way in another thread."""
+        if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            raise InputError(
+                "overlap needs an MPI that may be called by several threads, but it was started without "
+                "(MPI_THREAD_MULTIPLE): leave out mpi4py.rc settings, or overlap"
+            )
+        self.pause = PAUSE
 
     def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
         """Send lengths, then bytes, to all at the same time."""
@@ -50,6 +62,8 @@ class MpiLinks(Links):
         requests = [self.world.Irecv([room, MPI.BYTE], other) for other, room in rooms.items() if room.size]
         parts = {other: part.view(np.uint8) for other, part in outgoing.items()}
         requests += [self.world.Isend([part, MPI.BYTE], other) for other, part in parts.items() if part.size]
+        while self.pause and not MPI.Request.Testall(requests):
+            time.sleep(self.pause)
         MPI.Request.Waitall(requests)
         return rooms
 

@@ -22,6 +22,10 @@ class Links(ABC):
     def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
         """Send bytes to some neighbours, and return what those sent to this node."""
 
+    def allow_overlap(self) -> None:
+        """Prepare for `exchange` in another thread, while a model is trained, or raise an `InputError`."""
+        return
+
     def close(self) -> None:
         """Release what the links hold."""
         return
@@ -91,4 +95,5 @@ def differ(what: str, who: str) -> str:
         return f"{who} have different models: names, shapes and types of all trained tensors must be the same"
     if what == "start":
         return f"{who} start from different numbers: set the same seed before the model is made, or load one checkpoint"
-    return f"{who} have different settings: every, quantizer, seed, rule and network must be the same at all nodes"
+    settings = "every, quantizer, seed, rule, overlap and network"
+    return f"{who} have different settings: {settings} must be the same at all nodes"

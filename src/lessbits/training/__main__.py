@@ -1,4 +1,4 @@
-"""`python -m lessbits.torch SCRIPT …`: a training script as one of several processes, as `lessbits launch` starts it.
+"""`python -m lessbits.training SCRIPT …`: a training script as one of several processes, started by `lessbits launch`.
 
 If it fails at one node, all end. A mistake of the user is one line; other errors have their traceback.
 """
@@ -10,11 +10,9 @@ import time
 import traceback
 from pathlib import Path
 
-import torch
-
 from lessbits.engines.distributed.launch import become_rank
 from lessbits.errors import mistake_line
-from lessbits.torch.mpi import MPI
+from lessbits.training.mpi import MPI
 
 GRACE = 1.0  # seconds that other nodes wait for node 0 to report the same error
 FLUSH_SECONDS = 0.25  # until the launcher has forwarded what was printed
@@ -22,11 +20,10 @@ FLUSH_SECONDS = 0.25  # until the launcher has forwarded what was printed
 
 def main() -> None:
     """Run the script."""
-    become_rank()
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    become_rank()  # before the script loads PyTorch or JAX, which then take their share of the cores
     sys.argv = sys.argv[1:]
     if not sys.argv:
-        raise SystemExit("lessbits: give a training script: python -m lessbits.torch SCRIPT")
+        raise SystemExit("lessbits: give a training script: python -m lessbits.training SCRIPT")
     sys.path.insert(0, str(Path(sys.argv[0]).resolve().parent))
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")

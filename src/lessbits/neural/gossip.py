@@ -1,0 +1,162 @@
+"""`Gossip`: exchanges compressed differences of parameters with neighbours every few local steps."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits._internal.summation import separate
+from lessbits.errors import InputError, check_seed, check_whole, shown
+from lessbits.networks import Network
+from lessbits.neural.arithmetic import Numbers, finish
+from lessbits.neural.layout import Layout, Tree
+from lessbits.neural.memory import Broadcast, InTurn, Memory
+from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.training.links import Links
+from lessbits.training.marks import compare_marks, settings_mark, values_mark
+from lessbits.training.mpi import default_links
+from lessbits.training.partners import network_of
+from lessbits.training.rule import Rule
+from lessbits.training.state import check_state, sent_line
+
+VERSION = 1  # of state_dict
+
+
+class Gossip:
+    """Trains one model with neighbours: call `step` after each step of the optimizer.
+
+    Every node has parameters, data and an optimizer of its own, and all parameters start alike. After `every` steps a
+    node sends the compressed difference of its model to what its neighbours know of it, and moves towards theirs, as
+    `Rule` says. Optimizers keep their own state. Frames and bytes are those of `lessbits.torch`.
+
+        gossip = lessbits.neural.Gossip(params, every=20, quantizer="block:1.0", network="ring")
+        for batch in batches:
+            params, state = train_step(params, state, batch)  # compiled, with optax
+            params = gossip.step(params)  # on the host
+
+    Args:
+        params: The parameters at the start, any pytree. Floating-point arrays are exchanged. Memories are float32, even
+            of parameters of 16 bits.
+        every: Local steps between two exchanges.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of an array.
+        network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
+        rule: The numbers of the method.
+        links: What carries bytes; by default MPI, if several processes were started.
+        seed: Seed of random rounding, the same at all nodes.
+    """
+
+    def __init__(
+        self,
+        params: Tree,
+        every: int = 20,
+        quantizer: str = "block:1.0",
+        network: str | Network = "ring",
+        rule: Rule | None = None,
+        links: Links | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.every, self.seed = check_whole("every", every, 1), check_seed(seed)
+        self.rule, self.links = Rule() if rule is None else rule, default_links() if links is None else links
+        if not isinstance(self.rule, Rule):
+            raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.neural.Rule")
+        if not self.links.steady:
+            raise InputError("these links may fail, which lessbits.torch alone can bear: take MPI or ThreadLinks")
+        self.layout, self.numbers = Layout(params), Numbers.of(self.rule)
+        self.quantizer = WeightQuantizer(quantizer, self.layout.sizes)
+        self.steps = self.exchanges = 0
+        self.carry = jnp.zeros((1, self.layout.size), jnp.float32) if self.layout.rounded else None
+        self.old = self._gather(params)
+        self.dual = jnp.zeros_like(self.old)
+        self.momentum = jnp.zeros_like(self.old)
+        self._add = jax.jit(self.layout.add)
+        self.memory: Memory | None = None
+        if self.links.nodes > 1:
+            self.memory = self._meet(network_of(network, self.links.nodes))
+
+    @property
+    def bits(self) -> int:
+        """The bits that this node has sent in messages, with their checksums, on all its links."""
+        return 0 if self.memory is None else self.memory.bits
+
+    def step(self, params: Tree) -> Tree:
+        """Count a local step, exchange if it is time, and return the parameters to go on with."""
+        self.layout.check(params)
+        self.steps += 1
+        if self.rule.dual and self.exchanges:
+            params = self._add(params, self.dual[0], jnp.float32(self.rule.dual / self.every))
+        return self.exchange(params) if self.rule.due(self.steps, self.every) else params
+
+    def exchange(self, params: Tree) -> Tree:
+        """Exchange now, and return the parameters to go on with. All nodes must do so at the same time."""
+        self.layout.check(params)
+        x = self._gather(params)
+        if self.memory is None:
+            return params
+        if self.carry is not None:
+            late = separate(self.dual * self.numbers.dual)  # which could not be added to 16 bits at each step
+            x = jnp.where(self.layout.short[None], x + late, x)
+        pull = self.memory.exchange(x, self.exchanges)
+        self.old, self.dual, self.momentum = finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
+        params = self.layout.scatter(params, self.old[0])
+        if self.carry is not None:
+            self.carry = self.old - self.layout.gather(params)[None]
+        self.exchanges += 1
+        return params
+
+    def report(self) -> str:
+        """Return one line about what was sent."""
+        return sent_line(self.steps, self.exchanges, self.bits, self.layout.size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is needed to go on besides the parameters: texts, whole numbers and NumPy arrays."""
+        return {
+            "version": VERSION,
+            "layout": self.layout.digest().hex(),
+            "settings": self._settings(),
+            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits},
+            "tensors": {name: np.array(array[0]) for name, array in self._arrays().items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict` of the same node of the same run, with the parameters that were saved beside it."""
+        names = set(self._arrays())
+        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), names)
+        arrays = {name: np.asarray(array) for name, array in state["tensors"].items()}
+        for name, array in arrays.items():
+            if (array.dtype, array.shape) != (np.float32, (self.layout.size,)):
+                raise InputError(f"{name!r} of the state is {array.dtype}{list(array.shape)}: save it again")
+        loaded = {name: jnp.asarray(array[None]) for name, array in arrays.items()}
+        self.old, self.dual, self.momentum = (loaded.pop(name) for name in ("old", "dual", "momentum"))
+        self.carry = loaded.pop("carry", None)
+        self.steps, self.exchanges = counts["steps"], counts["exchanges"]
+        if self.memory is not None:
+            self.memory.arrays, self.memory.bits = loaded, counts["bits"]
+
+    def close(self) -> None:
+        """End all connections, once the last messages are sent."""
+        self.links.close()
+
+    def _gather(self, params: Tree) -> jax.Array:
+        vector = self.layout.gather(params)[None]
+        vector = vector if self.carry is None else vector + self.carry
+        self.layout.check_finite(params, vector)
+        return vector
+
+    def _arrays(self) -> dict[str, jax.Array]:
+        kept = {"old": self.old, "dual": self.dual, "momentum": self.momentum}
+        if self.carry is not None:
+            kept["carry"] = self.carry
+        return kept if self.memory is None else kept | self.memory.arrays
+
+    def _settings(self) -> str:
+        return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
+
+    def _meet(self, network: Network) -> Memory:
+        """Check with neighbours that models and settings are the same, and return the memory."""
+        start = values_mark(np.asarray(self.old[0]))
+        marks = [self.layout.digest(), start, settings_mark(self._settings(), network)]
+        run = compare_marks(self.links, network, marks)
+        kind = partial(InTurn if self.rule.turns else Broadcast, self.links, self.quantizer, self.seed, run)
+        return kind(self.old, network)

@@ -1,0 +1,127 @@
+"""The parameters of a model, any pytree, as one float32 vector, and back.
+
+Floating-point leaves are exchanged, in the order of the tree; whole numbers and other leaves stay as they are.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits._internal.summation import separate
+from lessbits.errors import InputError
+from lessbits.training.marks import model_mark
+
+Tree = Any  # of arrays
+
+
+class Leaf(NamedTuple):
+    """One array and where it is in the vector."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any
+    start: int
+    end: int
+
+
+class Layout:
+    """The order of a tree's arrays in a vector; `short` says where they have 16 bits."""
+
+    def __init__(self, params: Tree) -> None:
+        self.structure: Any = jax.tree.structure(params)
+        self.leaves: list[Leaf | None] = []  # None for what is not exchanged
+        end = 0
+        for path, value in jax.tree_util.tree_leaves_with_path(params):
+            name = jax.tree_util.keystr(path, simple=True, separator=".") or "params"
+            if not _exchanged(name, value):
+                self.leaves.append(None)
+                continue
+            size = int(np.prod(value.shape, dtype=np.int64))
+            self.leaves.append(Leaf(name, tuple(value.shape), jnp.dtype(value.dtype), end, end + size))
+            end += size
+        self.entries = [leaf for leaf in self.leaves if leaf is not None]
+        if not end:
+            raise InputError("the parameters have no floating-point numbers, so that there is nothing to train")
+        self.size = end
+        self.rounded = any(leaf.dtype.itemsize < 4 for leaf in self.entries)
+        mask = np.zeros(end, bool)
+        for leaf in self.entries:
+            mask[leaf.start : leaf.end] = leaf.dtype.itemsize < 4
+        self.short = mask
+
+    @property
+    def sizes(self) -> list[int]:
+        """The length of each array."""
+        return [leaf.end - leaf.start for leaf in self.entries]
+
+    def check(self, params: Tree) -> None:
+        """Raise if these are not the parameters that were wrapped, in shape and kind."""
+        if jax.tree.structure(params) != self.structure:
+            raise InputError(
+                "the parameters have another structure than those that were wrapped: make another Gossip when the "
+                "model changes, at all nodes"
+            )
+        for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True):
+            if leaf is not None and (getattr(value, "shape", None), getattr(value, "dtype", None)) != leaf[1:3]:
+                raise InputError(
+                    f"{leaf.name!r} was {leaf.dtype}{list(leaf.shape)} when the parameters were wrapped, and is "
+                    f"{getattr(value, 'dtype', type(value).__name__)}{list(getattr(value, 'shape', ()))} now: make "
+                    "another Gossip when the model changes, at all nodes"
+                )
+
+    def check_finite(self, params: Tree, vector: jax.Array) -> None:
+        """Raise if a number is not finite."""
+        if bool(jnp.isfinite(vector).all()):
+            return
+        values = [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
+        wrong = [
+            leaf.name
+            for leaf, value in zip(self.entries, values, strict=True)
+            if not bool(jnp.isfinite(jnp.asarray(value)).all())
+        ]
+        raise InputError(
+            f"{(wrong or ['a carried rest'])[0]!r} has NaN or infinite numbers, which would reach all nodes: lower the "
+            "learning rate, clip gradients, or start again from a checkpoint"
+        )
+
+    def gather(self, params: Tree) -> jax.Array:
+        """Return the parameters as one float32 vector. JAX may trace and batch this and what follows."""
+        values = [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
+        return jnp.concatenate([jnp.asarray(value).astype(jnp.float32).reshape(-1) for value in values])
+
+    def scatter(self, params: Tree, vector: jax.Array) -> Tree:
+        """Return parameters with the numbers of the vector, and what is not exchanged as it was."""
+        made = [
+            value if leaf is None else vector[leaf.start : leaf.end].reshape(leaf.shape).astype(leaf.dtype)
+            for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True)
+        ]
+        return jax.tree.unflatten(self.structure, made)
+
+    def add(self, params: Tree, vector: jax.Array, factor: jax.Array) -> Tree:
+        """Add a vector times a factor to arrays of 32 bits and more; in 16 bits a small change would be lost."""
+        made = []
+        for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True):
+            if leaf is None or leaf.dtype.itemsize < 4:
+                made.append(value)
+                continue
+            part = separate(vector[leaf.start : leaf.end] * factor)
+            made.append(value + part.reshape(leaf.shape).astype(leaf.dtype))
+        return jax.tree.unflatten(self.structure, made)
+
+    def digest(self) -> bytes:
+        """Return bytes that differ between models with other names, shapes or types."""
+        return model_mark((leaf.name, leaf.shape, str(leaf.dtype)) for leaf in self.entries)
+
+
+def _exchanged(name: str, value: Any) -> bool:
+    if not (hasattr(value, "dtype") and hasattr(value, "shape")):
+        if isinstance(value, float | complex):
+            raise InputError(
+                f"{name!r} is a {type(value).__name__}, but parameters must be arrays: write jnp.asarray({value})"
+            )
+        return False
+    if jnp.issubdtype(value.dtype, jnp.complexfloating):
+        raise InputError(f"{name!r} is of {value.dtype}, but parameters must be real floating-point numbers")
+    return bool(jnp.issubdtype(value.dtype, jnp.floating))

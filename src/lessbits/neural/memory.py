@@ -1,0 +1,95 @@
+"""What neighbours know of each other's models, with arrays of JAX: see `lessbits.torch.memory`, which sends the same.
+
+Arrays have one row, so that the programs are those of the simulator, which has a row for each node.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits._internal.blocks import BlockPayload
+from lessbits._internal.randomness import Step, make_seed, message_draws
+from lessbits.networks import Network
+from lessbits.neural.arithmetic import weighted
+from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.training.links import Links
+from lessbits.training.messages import opened, sealed
+from lessbits.training.partners import neighbours, turns
+
+
+class Memory(ABC):
+    """Sends the difference of a model to what neighbours know, and returns the disagreement with them."""
+
+    def __init__(self, links: Links, quantizer: WeightQuantizer, seed: int, run: int) -> None:
+        self.links, self.quantizer, self.codec = links, quantizer, quantizer.codec()
+        self.seed, self.run, self.bits = make_seed(seed), run, 0
+        self.arrays: dict[str, jax.Array] = {}  # all that persists, by name
+
+    @abstractmethod
+    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
+        """Return Σ_j w_ij (h_i - h_j) over those that spoke in this turn, [1, size]."""
+
+    def encode(self, x: jax.Array, name: str, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
+        """Send Q(x - h), add it to the memory of this name, and return the body and what it stands for."""
+        draws = message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
+        payload, decoded = self.quantizer.send(x, self.arrays[name], draws)
+        self.arrays[name] = self.arrays[name] + decoded
+        return self.codec.encode(BlockPayload(*(np.asarray(part)[0] for part in payload))), decoded
+
+    def carry(self, bodies: Mapping[int, bytes], turn: int) -> dict[int, jax.Array]:
+        """Exchange bodies with neighbours, checked, and count the bits of this node. Return what theirs stand for."""
+        frames = sealed(self.links, bodies, self.run, turn)
+        self.bits += 8 * sum(map(len, frames.values()))
+        payloads = opened(self.links, self.links.exchange(frames), self.run, turn, self.codec)
+        return {
+            other: self.quantizer.decode(BlockPayload(*(jnp.asarray(part[None]) for part in payload)))
+            for other, payload in payloads.items()
+        }
+
+
+class Broadcast(Memory):
+    """One message to all neighbours. Only the sum of what neighbours sent is kept, whatever their number."""
+
+    def __init__(
+        self, links: Links, quantizer: WeightQuantizer, seed: int, run: int, start: jax.Array, network: Network
+    ) -> None:
+        super().__init__(links, quantizer, seed, run)
+        self.weights = neighbours(network, links.node)
+        self.total = jnp.full(1, sum(self.weights.values()), jnp.float32)
+        self.arrays = {"own": start, "others": weighted(start, self.total)}
+
+    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
+        """Send Q(x - h) to all."""
+        body, _ = self.encode(x, "own", turn, self.links.node, per_link=False)
+        for other, theirs in self.carry(dict.fromkeys(self.weights, body), turn).items():
+            added = weighted(theirs, jnp.full(1, self.weights[other], jnp.float32))
+            self.arrays["others"] = self.arrays["others"] + added
+        return weighted(self.arrays["own"], self.total) - self.arrays["others"]
+
+
+class InTurn(Memory):
+    """One neighbour at a time, and a memory for each link."""
+
+    def __init__(
+        self, links: Links, quantizer: WeightQuantizer, seed: int, run: int, start: jax.Array, network: Network
+    ) -> None:
+        super().__init__(links, quantizer, seed, run)
+        self.order = turns(network, links.node)
+        for other in self.order:
+            if other is not None:
+                self.arrays[f"own.{other}"] = start
+                self.arrays[f"gap.{other}"] = jnp.zeros_like(start)  # own memory minus the neighbour's
+
+    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
+        """Send Q(x - h) to the neighbour whose turn it is; half of the disagreement is this node's."""
+        other = self.order[turn % len(self.order)]
+        if other is None:
+            return jnp.zeros_like(x)
+        number = self.links.node * self.links.nodes + other
+        body, mine = self.encode(x, f"own.{other}", turn, number, per_link=True)
+        theirs = self.carry({other: body}, turn)[other]
+        gap = self.arrays[f"gap.{other}"] = (self.arrays[f"gap.{other}"] + mine) - theirs
+        return gap * jnp.float32(0.5)

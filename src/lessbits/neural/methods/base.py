@@ -1,0 +1,141 @@
+"""The interface of methods that train models: what nodes do after each interval of local steps.
+
+Rows are nodes, and a row is a whole model as a float32 vector. A method is two functions over them:
+
+    start(x, room)                          -> state
+    exchange(state, old, x, turn, room)     -> Exchanged(x, state, messages, numbers)
+
+`old` are the models after the last exchange, and `x` what local steps made of them. Exchanges are not compiled as a
+whole: quantizers are, once for all methods.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits._internal.blocks import BlockPayload
+from lessbits._internal.pytrees import put
+from lessbits._internal.randomness import Step, message_draws
+from lessbits.errors import check_number, check_whole
+from lessbits.networks import Network
+from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.training.partners import neighbours, rounds
+from lessbits.training.rule import due
+
+State = Any  # a pytree of arrays
+
+
+class Message(NamedTuple):
+    """Messages of all nodes, and how many copies each sends."""
+
+    payload: BlockPayload
+    copies: np.ndarray  # [nodes]
+
+
+class Exchanged(NamedTuple):
+    """What an exchange makes: models, state, compressed messages, and float32 numbers that a node sends besides."""
+
+    x: jax.Array
+    state: State
+    messages: tuple[Message, ...] = ()
+    numbers: float = 0.0
+
+
+class Room:
+    """Where methods exchange: the quantizer, the network as tables, and the shapes of the model's arrays."""
+
+    def __init__(
+        self, network: Network, quantizer: WeightQuantizer, shapes: list[tuple[int, ...]], seed: jax.Array
+    ) -> None:
+        self.nodes, self.quantizer, self.shapes, self.seed = network.nodes, quantizer, shapes, seed
+        self.size = quantizer.dim
+        around = [neighbours(network, node) for node in range(self.nodes)]
+        self.degree = np.array([len(each) for each in around], np.float32)
+        slots = int(self.degree.max(initial=0))
+        self.neighbours = np.zeros((self.nodes, slots), np.int32)
+        self.weights = np.zeros((self.nodes, slots), np.float32)  # zero where a node has fewer neighbours
+        for node, each in enumerate(around):
+            self.neighbours[node, : len(each)] = list(each)
+            self.weights[node, : len(each)] = list(each.values())
+        self.total = np.array([sum(each.values()) for each in around], np.float32)
+        pairs = rounds(network) or [{}]
+        self.partners = np.array([[each.get(node, node) for node in range(self.nodes)] for each in pairs], np.int32)
+        self.speaks = self.partners != np.arange(self.nodes)[None]
+        self.link_weights = np.array(
+            [[around[node].get(int(other), 0.0) for node, other in enumerate(row)] for row in self.partners], np.float32
+        )
+
+    @property
+    def ring(self) -> float:
+        """Messages that a node sends where all are added on a ring, 2(n-1)/n, if sums were no longer than terms."""
+        return 2 * (self.nodes - 1) / self.nodes
+
+    def send(
+        self, x: jax.Array, known: jax.Array | None, turn: int, others: np.ndarray | None = None, number: int = 0
+    ) -> tuple[jax.Array, BlockPayload]:
+        """Quantize x, or its difference to what is known, at all nodes; return what is decoded, and the payload.
+
+        `others` are the receivers of messages on single links, and `number` counts messages of an exchange.
+        """
+        nodes = np.arange(self.nodes, dtype=np.uint32)
+        ids = nodes + number * self.nodes if others is None else nodes * self.nodes + others
+        draws = message_draws(Step(self.seed, jnp.int32(turn)), put(ids, np.uint32), per_link=others is not None)
+        payload, decoded = self.quantizer.send(x, jnp.zeros_like(x) if known is None else known, draws)
+        return decoded, payload
+
+    def disagreement(self, vectors: jax.Array) -> jax.Array:
+        """Return Σ_j w_ij (v_i - v_j) of each node."""
+        return _disagreement(vectors, self.neighbours, self.weights)
+
+
+@jax.jit
+def _disagreement(vectors: jax.Array, neighbours: jax.Array, weights: jax.Array) -> jax.Array:
+    pull = jnp.zeros_like(vectors)
+    for slot in range(neighbours.shape[1]):
+        pull = pull + weights[:, slot][:, None] * (vectors - vectors[neighbours[:, slot]])
+    return pull
+
+
+@dataclass(frozen=True)
+class NeuralMethod(ABC):
+    """A method that trains models with exchanges between intervals of local steps.
+
+    Attributes:
+        every: Local steps between two exchanges.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`.
+        alone: Local steps before the first exchange.
+    """
+
+    every: int = 20
+    quantizer: str = "block:1.0"
+    alone: int = 0
+
+    averages_gradients = False  # of all nodes, at every step, 2(n-1)/n models of float32 numbers
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        check_whole("every", self.every, 1)
+        check_whole("alone", self.alone, 0)
+        for name in ("rate", "momentum", "theta", "decay"):
+            if hasattr(self, name):
+                check_number(name, getattr(self, name), 0, 10)
+
+    def due(self, step: int) -> bool:
+        """Return whether an exchange follows this step."""
+        return due(step, self.every, self.alone)
+
+    def drift(self, state: State) -> tuple[jax.Array, float] | None:
+        """Return rows, and what share of them is added to the models at every local step."""
+        return None
+
+    @abstractmethod
+    def start(self, x: jax.Array, room: Room) -> State:
+        """Return the state before the first exchange: all nodes know that they began alike."""
+
+    @abstractmethod
+    def exchange(self, state: State, old: jax.Array, x: jax.Array, turn: int, room: Room) -> Exchanged:
+        """Send, receive and step once."""

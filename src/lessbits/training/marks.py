@@ -1,0 +1,52 @@
+"""Short digests of the model, of its start and of the settings, which neighbours compare before they exchange."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from lessbits.errors import InputError
+from lessbits.networks import Network
+from lessbits.training.links import Links, differ
+from lessbits.training.partners import neighbours
+
+NAMES = ("model", "start", "settings")
+MARK_BYTES = 8
+
+
+def model_mark(tensors: Iterable[tuple[str, Sequence[int], str]]) -> bytes:
+    """Return bytes that differ between models with other names, shapes or types.
+
+    Types have the names that NumPy gives them, so that a PyTorch model and a pytree can be the same model.
+    """
+    return _short("\n".join(f"{name} {tuple(shape)} {kind}" for name, shape, kind in tensors).encode())
+
+
+def values_mark(vector: np.ndarray) -> bytes:
+    """Return bytes that differ between models with other values."""
+    return _short(np.ascontiguousarray(vector).data)
+
+
+def settings_mark(settings: str, network: Network) -> bytes:
+    """Return bytes that differ between other settings or networks."""
+    return _short(f"{settings} {network.owner.tolist()} {network.neighbor.tolist()}".encode())
+
+
+def run_number(marks: Iterable[bytes]) -> int:
+    """Return 32 bits that are in the check of every message of a run."""
+    return int.from_bytes(hashlib.sha256(b"".join(marks)).digest()[:4], "little")
+
+
+def compare_marks(links: Links, network: Network, marks: Sequence[bytes]) -> int:
+    """Check that neighbours have the same marks, and return the number of the run."""
+    here = links.node
+    others = links.exchange(dict.fromkeys(neighbours(network, here), b"".join(marks)))
+    for other, digest in sorted(others.items()):
+        for number, name in enumerate(NAMES):
+            if digest[MARK_BYTES * number : MARK_BYTES * (number + 1)] != marks[number]:
+                raise InputError(differ(name, f"nodes {min(here, other)} and {max(here, other)}"))
+    return run_number(marks)
+
+
+def _short(words: bytes | memoryview) -> bytes:
+    return hashlib.sha256(words).digest()[:MARK_BYTES]

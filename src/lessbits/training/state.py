@@ -1,0 +1,29 @@
+"""What both libraries say of a run, and how they check a state that was saved."""
+
+from typing import Any
+
+from lessbits.errors import InputError, shown
+
+
+def sent_line(steps: int, exchanges: int, bits: int, size: int) -> str:
+    """Return one line about what a node with a model of so many numbers has sent.
+
+    >>> sent_line(40, 2, 1_000_000, 100_000)
+    '40 steps, 2 exchanges, 0.125 MB sent, 6 times less than as many float32 models'
+    """
+    sent, exact = bits / 8e6, exchanges * 4 * size / 1e6
+    share = f", {exact / sent:.0f} times less than as many float32 models" if sent else ""
+    return f"{steps} steps, {exchanges} exchanges, {sent:.3g} MB sent{share}"
+
+
+def check_state(state: Any, version: int, layout: str, settings: str, names: set[str]) -> dict[str, int]:
+    """Check that a state is of the same node of the same run, and return its counts."""
+    if not isinstance(state, dict) or state.get("version") != version:
+        raise InputError(f"the state is no state_dict of a Gossip of version {version}: save it again")
+    for name, mine in (("layout", layout), ("settings", settings)):
+        if state[name] != mine:
+            raise InputError(f"the state has another {name} ({shown(state[name])}) than this Gossip ({shown(mine)})")
+    if names != set(state["tensors"]):
+        raise InputError("the state is of another node: each node loads its own")
+    counts: dict[str, int] = state["counts"]
+    return counts
