@@ -1,6 +1,7 @@
 """Runs across sites: the simulator's, bit for bit, in lockstep; repeated by the simulator from a record otherwise."""
 
 import asyncio
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -95,6 +96,28 @@ def test_all_sites_stop_in_the_same_iteration_at_the_optimum(tmp_path):
     assert len({result.iterations for result in results.values()}) == 1
     assert all(result.converged for result in results.values())
     assert np.abs(solutions(results) - problem.solution).max() < 1e-4
+
+
+def test_a_link_that_fails_just_before_the_end_puts_it_off(tmp_path):
+    """The others are about to agree, and hear of it in time: all go on, and end together at the optimum."""
+    names = tuple(f"site-{number}" for number in range(5))
+    town = Town(tmp_path, names, list(pairwise(names)))
+    problem, method = least_squares(5)
+    runs = sites_of(town, problem, method, iterations=30_000, until=1e-10)
+    site, failed = runs[0].site, []
+
+    def fail(_):
+        if site.agreement.streak == len(names) - 1 and not failed:
+            failed.append(site.iteration)
+            site.fault(site.edges["site-1"], ValueError("a message that is none"))
+
+    runs[0].watch = fail
+    results = asyncio.run(run_all(runs))
+    assert failed
+    assert all(result.converged for result in results.values())
+    assert np.abs(solutions(results) - problem.solution).max() < 1e-4
+    (iterations,) = {result.iterations for result in results.values()}
+    assert iterations > failed[0] + 2 * len(names)
 
 
 def test_an_edge_whose_ends_differ_is_begun_anew(tmp_path):

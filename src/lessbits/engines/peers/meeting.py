@@ -20,6 +20,7 @@ FAULT_PAUSE = (0.05, 5.0)  # seconds before a neighbour is listened to again aft
 FAULTS_KEPT = 16  # of a neighbour, in the last minute
 MESSAGES_WAITING = 4  # more cannot wait in a connection, unless its other end goes on without reading
 FINISHED = Farewell("finished", "the run has ended")
+LATER = Farewell("reset", "the run is about to end: come again in a moment")
 
 
 class RefusedError(WireError):
@@ -49,7 +50,7 @@ class Meetings:
         edge = self.site.edges.get(name)
         if edge is None or edge.state == "finished":
             text = "there is no link between us" if edge is None else "we said farewell already"
-            ended = edge is not None and self.site.closed
+            ended = edge is not None and self.site.state == "finished"
             connection.put((FINISHED if ended else Farewell("refused", text)).packet())
             connection.close()
             return
@@ -101,27 +102,41 @@ class Meetings:
         if packet is None:
             return False  # it is still making its problem
         if kind_of(packet) is Kind.FAREWELL:
-            if (farewell := Farewell.read(packet)).reason != "finished":
-                raise RefusedError(farewell.text)
-            self.site.tell(f"{edge.ends.theirs} has finished without this site")
-            edge.drop("finished", farewell.text)
-            return False
+            return self._not_met(edge, Farewell.read(packet))
         theirs = Greeting.read(packet)
         self._compare(edge, mine, theirs)
         mine = mine if dialled else edge.greeting(about)
         if self.site.closed and not agree(mine, theirs):
-            connection.put(FINISHED.packet())
-            edge.drop("away", "it came back after the end was decided")
+            self._turn_away(edge, connection)
             return False
         if not dialled:
             connection.put(mine.packet())
         connection.most_waiting = MESSAGES_WAITING * edge.most_bytes + MOST_TEXT
         began = edge.meet(connection, mine, theirs, self.site.now)
+        self.site.turned_away.discard(edge.ends.theirs)
         if self.site.state == "finished":
             connection.put(FINISHED.packet())  # the connection on which it was said before is gone
         how = "the link starts from zero" if began else f"the link goes on in round {edge.round}"
         self.site.tell(f"{edge.ends.theirs} is connected; {how}")
         return True
+
+    def _not_met(self, edge: Edge, farewell: Farewell) -> bool:
+        """Hear a farewell in place of a greeting."""
+        if farewell.reason == "reset":  # it asks to come again
+            edge.why = farewell.text
+        elif farewell.reason == "finished":
+            self.site.tell(f"{edge.ends.theirs} has finished without this site")
+            edge.drop("finished", farewell.text)
+        else:
+            raise RefusedError(farewell.text)
+        return False
+
+    def _turn_away(self, edge: Edge, connection: Connection) -> None:
+        """Let a neighbour wait that came back near the end: either this site ends soon, or all go on after all."""
+        ended = self.site.state == "finished"
+        connection.put((FINISHED if ended else LATER).packet())
+        edge.drop("away", "it came back when the end was being agreed on")
+        (self.site.turned_away.discard if ended else self.site.turned_away.add)(edge.ends.theirs)
 
     def _compare(self, edge: Edge, mine: Greeting, theirs: Greeting) -> None:
         """Raise a `RefusedError` if the two ends do not fit together."""
