@@ -14,8 +14,10 @@ from lessbits import EdgeDual, LeastSquares, Node, make_quantizer
 from lessbits.engines.peers.checkpoint import SiteCheckpoints, standing
 from lessbits.engines.peers.options import SiteOptions
 from lessbits.engines.peers.program import SiteNode
+from lessbits.engines.peers.replay import replay
 from lessbits.engines.peers.result import run_mark
 from lessbits.engines.peers.run import SiteRun
+from lessbits.engines.peers.schedule import Schedule
 from lessbits.engines.peers.site import Site
 from lessbits.engines.peers.site_file import write_site
 from lessbits.errors import InputError
@@ -24,11 +26,12 @@ METHOD = EdgeDual(0.2, 1.0, 0.9, 1.3, make_quantizer("dit-4", DIM))
 NAMES = ("berlin", "paris", "rome")
 
 
-def site_run(town, name, problem, number, **options):
+def site_run(town, name, problem, number, schedules=None, **options):
     roster, settled = town.roster, SiteOptions(**{"linger": 30.0, "patience": 60.0, **options})
     own = problem.restrict(np.array([number]))
     node = SiteNode(own, METHOD, roster.network(), roster.number(name), roster.link_ids(), 3)
-    site = Site(town.member(name), node, settled, float(problem.convexity))
+    schedule = None if schedules is None else Schedule(name, schedules / f"{name}.jsonl")
+    site = Site(town.member(name), node, settled, float(problem.convexity), schedule)
     return SiteRun(site, run_mark(METHOD, 3, "entropy", None, settled), f"127.0.0.1:{town.ports[name]}")
 
 
@@ -69,6 +72,31 @@ def test_a_site_is_added_while_the_others_run(tmp_path):
         return [*(result.x for result in results.values()), await adding]
 
     assert np.abs(np.array(asyncio.run(everything())) - problem.solution).max() < 1e-5
+
+
+@pytest.mark.slow
+def test_a_run_in_which_a_site_was_added_is_repeated(tmp_path):
+    """Its links draw their random numbers by numbers of the roster."""
+    town = Town(tmp_path)
+    problem = LeastSquares.random(4, DIM, 8, 5.0, 1)
+    runs = [site_run(town, name, problem, number, tmp_path) for number, name in enumerate(NAMES)]
+
+    async def add():
+        tasks = [asyncio.ensure_future(each.run()) for each in runs]
+        await until(lambda: runs[0].site.iteration > 10)
+        add_oslo(town, "rome")
+        runs.append(site_run(town, "oslo", problem, 3, tmp_path))
+        runs[3].listen = None
+        tasks.append(asyncio.ensure_future(runs[3].run()))
+        await until(lambda: "oslo" in runs[2].site.edges and runs[2].site.edges["oslo"].round > 20)
+        for each in runs:
+            each.leave("the test is over")
+        return np.array([result.x for result in await asyncio.gather(*tasks)])
+
+    found = asyncio.run(asyncio.wait_for(add(), PATIENCE))
+    files = [tmp_path / f"{name}.jsonl" for name in town.names]
+    assert np.array_equal(replay(problem, town.roster, METHOD, files, 3), found)
+    assert np.abs(replay(problem, town.roster.network(), METHOD, files, 3) - found).max() > 1e-9
 
 
 def test_a_site_whose_neighbours_are_all_gone_takes_in_one_that_is_added(tmp_path):

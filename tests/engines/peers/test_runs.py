@@ -152,6 +152,39 @@ def test_schedules_that_do_not_fit_together_are_refused():
     assert order(together) == [[("a", 0), ("b", 0)], [("a", 1), ("b", 1)]]
 
 
+def test_a_schedule_of_two_runs_is_refused(tmp_path):
+    """One of a site that came back with nothing is not: its links are in new epochs."""
+    file = tmp_path / "a.jsonl"
+
+    def write(*epochs):
+        schedule = Schedule("a", file)
+        for epoch in epochs:
+            schedule.begin(-1)
+            schedule.add(Turn(0, ["b"], ["b"], {"b": (epoch, 0)}, {"b": (epoch, 0)}))
+        schedule.close()
+
+    write(1, 2)
+    assert len(read_schedule(file)[1]) == 4
+    write(1)
+    with pytest.raises(InputError, match=r"a\.jsonl holds two runs, one after the other: give each"):
+        read_schedule(file)
+
+
+def test_moments_of_a_long_run_with_a_slow_site_are_found():
+    """The fast site takes a hundred turns for each of the slow one."""
+    begin, slow = Turn(-1, [], [], {}, {}, restored=-1), 60
+    turns = {"a": [begin], "b": [begin]}
+    for number in range(slow):
+        at = {"b": (1, number)}
+        turns["a"] += [Turn(0, [], ["b"], at if not each else {}, at if each == 99 else {}) for each in range(100)]
+        turns["b"].append(Turn(number, [], ["a"], {"a": (1, number)}, {"a": (1, number)}))
+    moments = order(turns)
+    assert len(moments) == 1 + 100 * slow
+    when = {place: number for number, moment in enumerate(moments) for place in moment}
+    assert all(when["b", number + 1] <= when["a", 100 * number + 100] for number in range(slow))
+    assert all(when["b", number + 1] >= when["a", 100 * number + 1] for number in range(slow))
+
+
 def test_a_damaged_schedule_is_refused(tmp_path):
     for text in ("", "{}\n", '{"format":"other"}\n', "not json\n", '{"format":"lessbits-schedule-1"}\n'):
         (tmp_path / "bad.jsonl").write_text(text)
