@@ -19,11 +19,11 @@ from lessbits.engines.interrupts import SIGNALS
 from lessbits.engines.peers.checkpoint import SiteCheckpoints
 from lessbits.engines.peers.connections import Doors
 from lessbits.engines.peers.facts import Facts, FactsTeam, LeftError
+from lessbits.engines.peers.joining import join
 from lessbits.engines.peers.live import LivePage
 from lessbits.engines.peers.options import Membership, SiteOptions
 from lessbits.engines.peers.program import SiteNode
 from lessbits.engines.peers.result import SiteResult, run_mark
-from lessbits.engines.peers.roster_file import RosterFile
 from lessbits.engines.peers.run import SiteRun
 from lessbits.engines.peers.schedule import Schedule
 from lessbits.engines.peers.site import Site
@@ -74,21 +74,7 @@ class PeerSetup:
 def set_up(request: PeerRequest) -> PeerSetup:
     """Read the files of a site. It loads no JAX, so that the precision can be set afterwards."""
     file = read_site(request.site_file)
-    roster = RosterFile(file.roster)
-    key, certificate = file.read_identity()
-    membership = Membership(file.name, key, certificate, roster.current)
-    entry = membership.roster.site(file.name)
-    if entry.withdrawn:
-        raise InputError(f"the roster says that {file.name} is withdrawn: ask the others why")
-    if entry.certificate is not None and entry.certificate.der != certificate.der:
-        raise InputError(
-            f"the roster has another certificate of {file.name} ({entry.certificate.fingerprint}) than this site "
-            f"({certificate.fingerprint}): put {file.certificate.name} into the folder of certificates, at all sites"
-        )
-    if certificate.days_left < 30:
-        request.say(
-            f"the certificate of {file.name} expires in {certificate.days_left} days: lessbits peer init --renew"
-        )
+    membership = join(file, request.say)
     settings = site_settings(membership.roster, request.data)
     settings.options(**request.own)  # checks them, before anything that takes long
     return PeerSetup(file, membership, settings)

@@ -4,13 +4,16 @@ import asyncio
 import re
 import socket
 import threading
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from engines.peers.in_process import DIM, PATIENCE, Town, known_identity, run_all, until
+from engines.peers.made_sites import identity, replace_file
 
-from lessbits import EdgeDual, LeastSquares, Node, make_quantizer
+from lessbits import EdgeDual, Gradients, LeastSquares, Node, make_quantizer
 from lessbits.engines.peers.checkpoint import SiteCheckpoints, standing
 from lessbits.engines.peers.options import SiteOptions
 from lessbits.engines.peers.program import SiteNode
@@ -212,6 +215,21 @@ def test_a_node_whose_checkpoint_is_refused_leaves_no_port_open(tmp_path):
         Node(tmp_path / "berlin" / "site.toml", METHOD, dim=DIM)
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", town.ports["berlin"])) != 0
+
+
+def test_a_node_checks_what_the_command_checks(tmp_path):
+    town = Town(tmp_path)
+    write_files(town, tmp_path)
+    node = partial(Node, tmp_path / "berlin" / "site.toml", dim=DIM)
+    with pytest.raises(InputError, match="D"):
+        node(replace(METHOD, gradients=Gradients("D", 1)))
+    certificate = tmp_path / "certificates" / "berlin.pem"
+    replace_file(certificate, identity("berlin").pem)
+    with pytest.raises(InputError, match="the roster has another certificate of berlin"):
+        node(METHOD)
+    town.file.write_text(town.text(withdrawn=["berlin"]))
+    with pytest.raises(InputError, match="berlin is withdrawn"):
+        node(METHOD)
 
 
 def test_a_node_needs_a_site_file_that_is_there(tmp_path):
