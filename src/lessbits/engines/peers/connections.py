@@ -24,6 +24,7 @@ SERVICE = "lessbits.Peers"
 READY = grpc.ChannelConnectivity.READY
 ASK_SECONDS = 10.0
 BACKOFF = (0.2, 2.0)  # seconds between two attempts to dial, at first and at most
+MOST_SAID = 100  # lines about connections that fail
 MOST_STREAMS = 64  # of all neighbours together, or more where there are many sites
 
 Converse = Callable[[Connection, str, bool], Awaitable[None]]  # a connection, the neighbour's name, who dialled
@@ -43,6 +44,7 @@ class Doors:
         converse: Called with each connection and the neighbour's name; the connection ends when it returns. Until the
             site has one, neighbours are told to come back.
         answer_facts: Called with a neighbour's name and the facts that it knows; returns what this site knows.
+        hear_facts: Called with a neighbour's name and what it answers.
         offered_facts: Returns what this site knows; None as long as it has nothing to say.
     """
 
@@ -50,6 +52,7 @@ class Doors:
         self.membership = membership
         self.converse: Converse = _not_ready
         self.answer_facts: Callable[[str, bytes], bytes] = lambda name, packet: b"{}"
+        self.hear_facts: Callable[[str, bytes], None] = lambda name, packet: None
         self.offered_facts: Callable[[], bytes] | None = None
         self.server: Any = None
         self.closing = False
@@ -143,7 +146,7 @@ class Doors:
         try:
             return self.answer_facts(str(name), packet)
         except WireError as error:
-            logger.warning(f"{name}: {error}")
+            self._say_once(f"{name}: {error}")
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             raise
 
@@ -191,10 +194,14 @@ class Doors:
         # Only if it is so twice: a neighbour may have been started between the attempt and the diagnosis.
         lasting = not found.passing and self.failures.get(name) == str(found)
         self.failures[name] = str(found)
-        if lasting and str(found) not in self.said and len(self.said) < MOST_STREAMS:
-            self.said.add(str(found))
-            logger.warning(str(found))
+        if lasting:
+            self._say_once(str(found))
         raise found
+
+    def _say_once(self, text: str) -> None:
+        if text not in self.said and len(self.said) < MOST_SAID:
+            self.said.add(text)
+            logger.warning(text)
 
     async def end_asking(self) -> None:
         """Close the channels of `ask`."""
@@ -253,7 +260,10 @@ class Doors:
             await self._connect(channel, name, address)
             if self.offered_facts is not None:
                 # A neighbour that has lost its files, and dials nobody, hears the facts in no other way.
-                await channel.unary_unary(f"/{SERVICE}/Facts")(self.offered_facts(), timeout=ASK_SECONDS)
+                facts = channel.unary_unary(f"/{SERVICE}/Facts")
+                answer = await facts(self.offered_facts(), timeout=ASK_SECONDS)
+                with suppress(WireError):
+                    self.hear_facts(name, answer)
             call = channel.stream_stream(f"/{SERVICE}/Link")()
             try:
                 await self._talk(Connection(call), name, True)

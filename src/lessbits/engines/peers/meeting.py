@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lessbits.engines.peers.edge import Edge, agree
 from lessbits.engines.peers.protocol import MOST_TEXT, PROTOCOL, Farewell, Greeting, Joiner, Kind, kind_of, read_alive
+from lessbits.engines.peers.result import differing_parts
 from lessbits.engines.peers.stream import Connection
 from lessbits.errors import WireError
 from lessbits.version import __version__
@@ -148,11 +149,15 @@ class Meetings:
         words = {
             "version": ("runs lessbits {}", "install the same version"),
             "run": ("is in another run, or has another roster ({})", "give both the same roster"),
-            "method": ("has another method, step size, seed, precision or target ({})", "give both the same settings"),
+            "method": ("has other settings ({})", "give both the same settings"),
             "code": ("encodes messages in another way ({})", "install the same versions, or choose code = 'fixed'"),
         }
         for entry, (differs, advice) in words.items():
             ours, other = getattr(mine, entry), getattr(theirs, entry)
+            if ours != other and entry == "method" and (parts := differing_parts(ours, other)):
+                raise RefusedError(
+                    f"{name} and {edge.ends.mine} differ in {', '.join(parts)}: give both the same settings"
+                )
             if ours != other:
                 raise RefusedError(f"{name} {differs.format(other)}, not {ours} as {edge.ends.mine}: {advice}")
 

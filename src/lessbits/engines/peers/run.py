@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lessbits.engines.peers.checkpoint import SiteCheckpoints, standing
@@ -48,6 +48,7 @@ class SiteRun:
         self.saved_at = self.loss_at = time.monotonic()
         self.began = time.monotonic()
         self.broken: BaseException | None = None  # what ended a task that the run needs
+        self.tell_end: Callable[[], Awaitable[None]] | None = None  # to the others, if this site cannot begin
 
     def leave(self, why: str) -> None:
         """End the run soon: a checkpoint is written, and the neighbours are told."""
@@ -83,7 +84,12 @@ class SiteRun:
         try:
             if self.listen is not None and self.doors.server is None:
                 await self.doors.listen(self.listen)
-            self.before = await site.compute(self._restore)
+            try:
+                self.before = await site.compute(self._restore)
+            except InputError:
+                if self.tell_end is not None:
+                    await self.tell_end()
+                raise
             # Not sooner: the checkpoint would overwrite where a link stands that was taken up meanwhile.
             self.doors.converse = self.meetings.converse
             tasks += [asyncio.ensure_future(each) for each in (beat(site), self._follow_roster())]
