@@ -27,8 +27,8 @@ OWN = ("mode", "alone", "clip")  # settings that only runs across sites have
 # What the roster says, what a site says for itself, and what only simulations and ranks have.
 NOT_SHARED = ("data", "network", "nodes", "weights", "engine", "ranks", "encode", "faults", "drop", "lose", "delay")
 DIGITS = 3  # of step sizes, so that machines that round differently choose the same
-# Iterations that a message may be late without lockstep, for the choice of step sizes. With 2 and 3, a run with one
-# site 50 times slower than the others has diverged; with 8 it took half as long again (benchmarks/peers/slow_site.py).
+# Iterations that a message may be late without lockstep, for the choice of step sizes. With 2, a run with one site 50
+# times slower than the others diverges; with 8 it takes longer than with 4 (docs/peers.md).
 ASYNC_DELAY = (1, 4)
 
 
