@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+MOST_LISTED = 20  # names that are listed beside the one that was meant
 LARGEST_SEED = 2**64 - 1
 LARGEST_CONDITION = 1e15  # beyond, 1/κ is lost in the rounding of float64
 LONGEST_NAME = 255  # bytes in the name of a file, on all common file systems
@@ -98,8 +99,10 @@ def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
         return given
     lower = {name.lower(): name for name in names}
     nearest = difflib.get_close_matches(given.lower(), lower, n=1, cutoff=0.5)
-    hint = f"did you mean {lower[nearest[0]]!r}? " if nearest else ""
-    raise InputError(f"unknown {kind} {shown(given)}: {hint}choose one of {', '.join(names)}")
+    hint = f"did you mean {lower[nearest[0]]!r}?" if nearest else ""
+    if nearest and len(names) > MOST_LISTED:
+        raise InputError(f"unknown {kind} {shown(given)}: {hint}")
+    raise InputError(f"unknown {kind} {shown(given)}: {hint}{' ' * bool(hint)}choose one of {', '.join(names)}")
 
 
 def check_whole(name: str, given: Any, least: int | None = None, most: int | None = None) -> int:

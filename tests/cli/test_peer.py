@@ -86,7 +86,6 @@ def test_a_folder_with_sites_is_not_overwritten(tmp_path, monkeypatch, capsys):
         (["status", "nowhere.toml"], "nowhere.toml"),
         (["status", "mine/site-0/site.toml"], "site-0: no site runs"),
         (["run", "mine/site-0/site.toml", "--data", "mine/site-0/rows.npz", "--patience", "-1"], "patience is -1"),
-        (["run", "mine/site-0/site.toml", "--data", "nowhere.csv"], "nowhere.csv"),
         (["run", "mine/site-0/site.toml", "--solution", "mine/site-0/site.toml"], "site.toml"),
     ],
 )
@@ -98,6 +97,71 @@ def test_mistakes_get_a_line(tmp_path, monkeypatch, capsys, arguments, words):
     assert found.status == 2, found
     assert words in found.err
     assert len(found.err.strip().splitlines()) == 1
+
+
+def test_settings_are_checked_before_a_site_connects(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_command(monkeypatch, capsys, "peer", "up", "--nodes", "2", "--folder", "mine", "--prepare")
+    roster = tmp_path / "mine" / "roster.toml"
+    right = roster.read_text()
+    command = ("peer", "run", "mine/site-0/site.toml", "--data", "mine/site-0/rows.npz")
+    for setting, words in {
+        'quantizer = "dti-4"': "unknown quantizer 'dti-4': did you mean 'dit-K'?",
+        'option = "E"': "unknown option 'E'",
+        'method = "choco"': "choco cannot run across sites",
+        "quantiser = 'dit-4'": "unknown setting in the roster 'quantiser': did you mean 'quantizer'?",
+    }.items():
+        roster.write_text(right.replace("[settings]\n", f"[settings]\n{setting}\n"))
+        found = run_command(monkeypatch, capsys, *command)
+        assert found.status == 2
+        assert words in found.err
+        (line,) = found.err.strip().splitlines()
+        assert len(line) < 300
+        assert "listens" not in found.err
+
+
+def test_a_site_says_what_it_does_before_it_reads_data(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    made = run_command(monkeypatch, capsys, "peer", "up", "--nodes", "2", "--folder", "mine", "--prepare")
+    assert "making keys, certificates and data of 2 sites in mine" in made.err
+    found = run_command(monkeypatch, capsys, "peer", "run", "mine/site-1/site.toml", "--data", "nowhere.csv")
+    assert found.status == 2
+    first, last = found.err.strip().splitlines()
+    assert re.search(r"site-1 of the run 'trial-\d+': listens at \S+, dials site-0, reads nowhere.csv", first)
+    assert "nowhere.csv" in last
+
+
+def test_the_page_is_asked_for_in_the_same_way(tmp_path, monkeypatch, capsys):
+    for command in ("run", "up"):
+        text = run_command(monkeypatch, capsys, "peer", command, "--help").out
+        assert re.search(r"--live\s+[A-Z]", text), text  # a flag without a value
+        assert "--live-port" in text
+
+
+def test_a_site_that_waits_names_its_neighbours(tmp_path):
+    from engines.peers.in_process import Town
+
+    from lessbits.config.peer_view import PeerView
+    from lessbits.config.peers import site_settings
+    from lessbits.engines.peers.connections import Doors
+
+    town = Town(tmp_path)
+    member, said = town.member("berlin"), []
+    view = PeerView(member, site_settings(town.roster), doors := Doors(member), said.append)
+    view.waiting(["paris"])
+    doors.failures["rome"] = "nobody listens there"
+    from lessbits.report.peer_text import status_text
+
+    text = "\n".join(status_text(view.snapshot()))
+    assert "waiting for paris to say how many rows and features" in text
+    assert "not yet met" in text
+    assert "nobody listens there" in text
+    assert "no neighbours" not in text
+    assert not said
+    view.since -= 30
+    view.waiting(["paris"])
+    assert said[0].startswith("waiting for paris to say")
+    assert member.trusted["paris"].fingerprint in said[1]
 
 
 def test_the_roster_of_the_page_is_one(tmp_path):
@@ -115,18 +179,57 @@ def test_the_roster_of_the_page_is_one(tmp_path):
     assert site_settings(roster).settings.problem == "logistic"
 
 
-def test_the_files_of_deployment_say_what_the_command_takes():
+def command_of(words):
+    """Parse a command line as the program does, without running it, and return its name and parameters."""
+    import typer
+
+    from lessbits.cli.app import app
+
+    command, words = typer.main.get_command(app), list(words)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    context = command.make_context(command.name, words)
+    return command.name, context.params
+
+
+def test_the_commands_of_the_files_of_deployment_exist():
+    """Compose and Kubernetes add their arguments to the entry point of the image. Nothing of it was run."""
     import yaml  # comes with mkdocs
 
-    for file in ("compose.yaml", "statefulset.yaml"):
-        assert list(yaml.safe_load_all((DEPLOY / file).read_text()))
-    unit = (DEPLOY / "lessbits-site.service").read_text()
-    flags = set(re.findall(r"(--[a-z-]+)", unit + (DEPLOY / "compose.yaml").read_text()))
-    help_text = subprocess.run(
-        [sys.executable, "-m", "lessbits", "peer", "run", "--help"], capture_output=True, text=True, check=True
-    ).stdout
-    assert {"--data", "--log"} <= flags
-    assert all(flag in help_text for flag in flags)
+    image = (DEPLOY / "Dockerfile").read_text()
+    program, *entry = json.loads(re.search(r"ENTRYPOINT (.*)", image)[1])
+    (compose,) = yaml.safe_load_all((DEPLOY / "compose.yaml").read_text())
+    service, stateful = yaml.safe_load_all((DEPLOY / "statefulset.yaml").read_text())
+    site = compose["services"]["site"]
+    pod = stateful["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    unit = re.search(r"ExecStart=(.*)", (DEPLOY / "lessbits-site.service").read_text())[1].split()
+    commands = {
+        "compose": [*entry, *site["command"]],
+        "kubernetes": [*entry, *container["args"]],
+        "systemd": unit[1:],
+    }
+    assert program == Path(unit[0]).name == "lessbits"
+    for words in commands.values():
+        name, parameters = command_of(words)
+        assert name == "run"
+        assert parameters["data"].endswith("rows.csv")
+    assert (ROOT / "examples" / "deploy" / site["build"]["context"]).resolve() == ROOT
+    assert (ROOT / site["build"]["dockerfile"]).exists()
+    assert (service["kind"], stateful["kind"]) == ("Service", "StatefulSet")
+    made = {volume["name"] for volume in pod["volumes"]}
+    made |= {claim["metadata"]["name"] for claim in stateful["spec"]["volumeClaimTemplates"]}
+    asked = [mount["name"] for each in (container, *pod["initContainers"]) for mount in each["volumeMounts"]]
+    assert set(asked) == made
+    assert service["spec"]["selector"] == stateful["spec"]["template"]["metadata"]["labels"]
+
+
+def test_the_page_of_deployment_says_what_was_not_run():
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    tried = page.partition("## What was tried")[2].partition("\n## ")[0]
+    for words in ("Compose file", "Dockerfile", "StatefulSet", "were not run", "systemd-analyze verify"):
+        assert words in tried
+    assert "<!-- not run: no Docker engine was at hand -->" in page
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

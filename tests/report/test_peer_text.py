@@ -44,7 +44,7 @@ def test_the_site_its_neighbours_and_the_last_events_are_printed(snapshot: dict[
         "",
     ]
     words = [line.split() for line in lines[8:]]
-    assert words[0] == ["neighbour", "state", "round", "epoch", "heard", "patience", "sent", "received"]
+    assert words[0] == ["neighbour", "state", "round", "starts", "heard", "patience", "sent", "received"]
     assert words[2] == ["paris", "set", "aside", "1,233", "1", "14.2", "s", "10", "s", "3.3", "Mbit", "3.2", "Mbit"]
     assert words[3] == ["rome", "connected", "1,233", "1", "0.2", "s", "10", "s", "3.3", "Mbit", "3.2", "Mbit"]
     assert lines[12] == "paris, set aside: silent for 10.2 s"

@@ -18,7 +18,7 @@ app = typer.Typer()
 SiteArgument = Annotated[Path, typer.Argument(help="The site's file, which peer init made.", metavar="SITE.toml")]
 EXAMPLES = (
     "lessbits peer run berlin/site.toml --data mine.libsvm",
-    "lessbits peer run rome/site.toml --data mine.csv --live 0",
+    "lessbits peer run rome/site.toml --data mine.csv --live",
 )
 
 
@@ -55,9 +55,8 @@ def run(
         float | None, _own("Seconds after which a site without any neighbour left ends; default: 300.", float)
     ] = None,
     checkpoint_every: Annotated[float | None, _own("Seconds between two checkpoints; default: 30.", float)] = None,
-    live: Annotated[
-        int | None, _own("Serve a page that shows the run as it goes, at this port of this machine; 0: any.", int)
-    ] = None,
+    live: peer_up.Live = False,
+    live_port: peer_up.LivePort = None,
     log: Annotated[Path | None, output_flag("Append one line of JSON per second and event to this file.")] = None,
     solution: Annotated[Path | None, output_flag("Write the final x of this site to this .npy file.")] = None,
     schedule: Annotated[
@@ -84,7 +83,7 @@ def run(
             "give_up_after": give_up_after,
             "checkpoint_every": checkpoint_every,
         },
-        live=live,
+        live=peer_up.page_port(live, live_port),
         log=log,
         schedule=schedule,
         say=(lambda text: None) if quiet else print_message,

@@ -13,17 +13,18 @@ from typing import Any
 
 from lessbits._internal.files import make_folder
 from lessbits._internal.logging import logger
-from lessbits._internal.wording import human
-from lessbits.config.peers import SiteParts, SiteSettings, build_site, site_settings
+from lessbits.config.peer_view import PeerView
+from lessbits.config.peers import SiteParts, SiteSettings, build_site, check_choices, site_settings
 from lessbits.engines.interrupts import SIGNALS
 from lessbits.engines.peers.checkpoint import SiteCheckpoints
 from lessbits.engines.peers.connections import Doors
-from lessbits.engines.peers.facts import Facts, FactsTeam, LeftError
+from lessbits.engines.peers.facts import Facts, LeftError
+from lessbits.engines.peers.facts_team import FactsTeam
+from lessbits.engines.peers.joining import join
 from lessbits.engines.peers.live import LivePage
 from lessbits.engines.peers.options import Membership, SiteOptions
 from lessbits.engines.peers.program import SiteNode
 from lessbits.engines.peers.result import SiteResult, run_mark
-from lessbits.engines.peers.roster_file import RosterFile
 from lessbits.engines.peers.run import SiteRun
 from lessbits.engines.peers.schedule import Schedule
 from lessbits.engines.peers.site import Site
@@ -35,7 +36,6 @@ from lessbits.version import __version__
 SOCKET, FACTS = "status.sock", "facts.json"
 LOG_FORMAT = "lessbits-peer-log-1"
 LOG_SECONDS = 1.0
-SAY_SECONDS = 3.0  # of waiting, before the user is told
 LINE_SECONDS = 10.0  # between two lines for the user
 
 
@@ -74,21 +74,7 @@ class PeerSetup:
 def set_up(request: PeerRequest) -> PeerSetup:
     """Read the files of a site. It loads no JAX, so that the precision can be set afterwards."""
     file = read_site(request.site_file)
-    roster = RosterFile(file.roster)
-    key, certificate = file.read_identity()
-    membership = Membership(file.name, key, certificate, roster.current)
-    entry = membership.roster.site(file.name)
-    if entry.withdrawn:
-        raise InputError(f"the roster says that {file.name} is withdrawn: ask the others why")
-    if entry.certificate is not None and entry.certificate.der != certificate.der:
-        raise InputError(
-            f"the roster has another certificate of {file.name} ({entry.certificate.fingerprint}) than this site "
-            f"({certificate.fingerprint}): put {file.certificate.name} into the folder of certificates, at all sites"
-        )
-    if certificate.days_left < 30:
-        request.say(
-            f"the certificate of {file.name} expires in {certificate.days_left} days: lessbits peer init --renew"
-        )
+    membership = join(file, request.say)
     settings = site_settings(membership.roster, request.data)
     settings.options(**request.own)  # checks them, before anything that takes long
     return PeerSetup(file, membership, settings)
@@ -96,54 +82,14 @@ def set_up(request: PeerRequest) -> PeerSetup:
 
 def run_peer(setup: PeerSetup, request: PeerRequest) -> SiteResult:
     """Run a site until the end of the run, or until it is interrupted."""
+    check_choices(setup.settings)
     make_folder(setup.file.state)
     return asyncio.run(_run(setup, request))
 
 
-class _View:
-    """What the status socket and the live page show, before there is a site and after."""
-
-    def __init__(self, setup: PeerSetup, say: Callable[[str], None]) -> None:
-        self.site: Site | None = None
-        self.say, self.said, self.since = say, set[str](), 0.0
-        self.before: dict[str, Any] = {
-            "site": setup.file.name,
-            "run": setup.membership.roster.run,
-            "mode": setup.settings.mode,
-            "state": "waiting",
-            "message": "making its problem",
-            "iteration": 0,
-            "iterations": setup.settings.settings.iterations,
-            "estimate": None,
-            "until": setup.settings.settings.until,
-            "loss": None,
-            "sent_bytes": 0,
-            "received_bytes": 0,
-            "seconds": 0.0,
-            "neighbours": [],
-            "events": [],
-        }
-
-    def snapshot(self) -> dict[str, Any]:
-        return self.before if self.site is None else self.site.snapshot()
-
-    def waiting(self, names: list[str]) -> None:
-        message, now = f"waiting for facts of {', '.join(names)}", time.monotonic()
-        if message != self.before["message"]:
-            self.before["message"], self.since = message, now
-        elif now - self.since > SAY_SECONDS and message not in self.said:  # not if they are about to answer
-            self.said.add(message)
-            self.say(message)
-
-    def progress(self) -> str:
-        """Return how the run goes, in a line."""
-        facts = self.snapshot()
-        estimate = "" if facts["estimate"] is None else f", error estimate {facts['estimate']:.2g}"
-        return f"iteration {facts['iteration']:,}{estimate}, {human(8 * facts['sent_bytes'])} sent"
-
-
 async def _run(setup: PeerSetup, request: PeerRequest) -> SiteResult:
-    view, doors = _View(setup, request.say), Doors(setup.membership)
+    doors = Doors(setup.membership)
+    view = PeerView(setup.membership, setup.settings, doors, request.say)
     listen = setup.file.listen_address(setup.membership.roster)
     with contextlib.ExitStack() as stack:
         status = StatusServer(setup.file.state / SOCKET, view.snapshot)
@@ -154,10 +100,13 @@ async def _run(setup: PeerSetup, request: PeerRequest) -> SiteResult:
             request.say(f"live page       {page.address}")
         if listen is not None:
             await doors.listen(listen)
+        view.begin(listen, request.data)
+        facts = Facts(setup.membership, doors, view.waiting, setup.file.state / FACTS)
         try:
             with _interruptible() as asked:
-                parts = await _agree(setup, doors, view, asked)
+                parts = await _agree(setup, facts, asked)
                 run = _site_run(setup, request, parts, doors)
+                run.tell_end = facts.tell_end
                 view.site = run.site
                 asked.call(run.leave)
                 with _logged(request, run, view):
@@ -166,9 +115,8 @@ async def _run(setup: PeerSetup, request: PeerRequest) -> SiteResult:
             await doors.close()
 
 
-async def _agree(setup: PeerSetup, doors: Doors, view: _View, asked: "_Asked") -> SiteParts:
+async def _agree(setup: PeerSetup, facts: Facts, asked: "_Asked") -> SiteParts:
     """Build the problem and the method, while facts are exchanged with the neighbours."""
-    facts = Facts(setup.membership, doors, view.waiting, setup.file.state / FACTS)
     team = FactsTeam(facts, asyncio.get_running_loop())
     building = asyncio.ensure_future(asyncio.to_thread(build_site, setup.membership.roster, setup.settings, team))
     asked.call(facts.give_up)
@@ -176,9 +124,12 @@ async def _agree(setup: PeerSetup, doors: Doors, view: _View, asked: "_Asked") -
         return await building
     except LeftError:
         raise KeyboardInterrupt from None
+    except Exception:
+        await facts.tell_end()
+        raise
     finally:
         facts.stop_asking()
-        await doors.end_asking()
+        await facts.doors.end_asking()
 
 
 def _site_run(setup: PeerSetup, request: PeerRequest, parts: SiteParts, doors: Doors) -> SiteRun:
@@ -204,7 +155,7 @@ def _site_run(setup: PeerSetup, request: PeerRequest, parts: SiteParts, doors: D
 
 
 @contextlib.contextmanager
-def _logged(request: PeerRequest, run: SiteRun, view: _View) -> Iterator[None]:
+def _logged(request: PeerRequest, run: SiteRun, view: PeerView) -> Iterator[None]:
     """Write the log and the schedule, and tell the user what happens."""
     site = run.site
     site.listeners.append(request.say)

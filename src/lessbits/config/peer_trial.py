@@ -50,13 +50,20 @@ class Trial:
         return ["peer", "run", str(place / "site.toml"), "--data", str(place / "rows.npz")]
 
 
-def make_trial(folder: Path, nodes: int, mode: str = "lockstep", penalty: float = PENALTY) -> Trial:
+def make_trial(
+    folder: Path,
+    nodes: int,
+    mode: str = "lockstep",
+    penalty: float = PENALTY,
+    say: Callable[[str], None] = lambda text: None,
+) -> Trial:
     """Make keys, certificates, a roster and data for a ring of sites on this machine."""
     check_whole("nodes", nodes, 2, MOST_SITES)
     check_name("mode", mode, MODES)
     names = tuple(f"site-{number}" for number in range(nodes))
     if any((folder / name).exists() for name in names):
         raise InputError(f"{folder} has sites already: name another --folder, or remove it")
+    say(f"making keys, certificates and data of {nodes} sites in {folder}")
     certificates = folder / "certificates"
     make_folder(certificates)
     for name in names:
@@ -100,8 +107,14 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def run_trial(trial: Trial, live: bool, say: Callable[[str], None]) -> dict[str, dict[str, Any] | None]:
-    """Start a process for each site, and return the result of each; None for one that failed."""
+def run_trial(trial: Trial, live: int | None, say: Callable[[str], None]) -> dict[str, dict[str, Any] | None]:
+    """Start a process for each site, and return the result of each; None for one that failed.
+
+    Args:
+        trial: The files of the sites.
+        live: The port of the live page of the first site; 0 for any, None for no page.
+        say: Called with the lines of all sites.
+    """
     processes: dict[str, subprocess.Popen[str]] = {}
     readers = []
     try:
@@ -109,7 +122,7 @@ def run_trial(trial: Trial, live: bool, say: Callable[[str], None]) -> dict[str,
             place = trial.folder / name
             outputs = ["--json", str(place / "result.json"), "--solution", str(place / "x.npy")]
             command = [sys.executable, "-m", "lessbits", *trial.arguments(name), *outputs]
-            command += ["--live", "0"] if live and not number else []
+            command += ["--live-port", str(live)] if live is not None and not number else []
             process = subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
             )

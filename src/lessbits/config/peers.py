@@ -9,8 +9,9 @@ from lessbits.config.data import check_data_settings, ignored_columns
 from lessbits.config.settings import Settings
 from lessbits.datasets.shards import load_shards
 from lessbits.engines.distributed.partitioned import PartitionedProblem, shared_property
-from lessbits.engines.peers.facts import FactsTeam
+from lessbits.engines.peers.facts_team import FactsTeam
 from lessbits.engines.peers.options import SiteOptions
+from lessbits.engines.peers.program import check_method
 from lessbits.engines.peers.roster import Roster
 from lessbits.errors import InputError, check_name, check_positive
 from lessbits.faults import Faults
@@ -20,15 +21,15 @@ from lessbits.methods.registry import find_method
 from lessbits.methods.request import MethodRequest, check_local_steps, resolve_choices
 from lessbits.problems import Consensus, LeastSquares, Logistic, Problem, Softmax
 from lessbits.problems.design import Layout, node_size
-from lessbits.quantizers import make_quantizer
+from lessbits.quantizers import LARGEST_DIM, make_quantizer
 
 OWN = ("mode", "alone", "clip")  # settings that only runs across sites have
 # What the roster says, what a site says for itself, and what only simulations and ranks have.
 NOT_SHARED = ("data", "network", "nodes", "weights", "engine", "ranks", "encode", "faults", "drop", "lose", "delay")
 DIGITS = 3  # of step sizes, so that machines that round differently choose the same
-# Iterations that a message may be late without lockstep, for the choice of step sizes. With 5, runs with one slow site
-# took half as long again (docs/benchmarks.md); a site takes an iteration only when a message has come.
-ASYNC_DELAY = (1, 2)
+# Iterations that a message may be late without lockstep, for the choice of step sizes. With 2, a run with one site 50
+# times slower than the others diverges; with 8 it takes longer than with 4 (docs/peers.md).
+ASYNC_DELAY = (1, 4)
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,20 @@ def site_settings(roster: Roster, data: str | None = None) -> SiteSettings:
     found = SiteSettings(Settings(**shared), **own)
     found.options()  # checks them
     return found
+
+
+def check_choices(chosen: SiteSettings) -> None:
+    """Raise an `InputError` for a method, an option or a quantizer that cannot be, before the site connects."""
+    settings = chosen.settings
+    kind = find_method(settings.method)
+    check_method(kind)
+    choices = resolve_choices(kind, settings.option, settings.messages, settings.quantizer)
+    check_name("option", choices.option, kind.options)
+    if isinstance(choices.quantizer, str):
+        make_quantizer(choices.quantizer, settings.dim or LARGEST_DIM)  # the number of features is not known yet
+    check_local_steps(kind, settings.local_steps)
+    if settings.data is None:
+        check_random(settings)
 
 
 @dataclass(frozen=True)
@@ -134,6 +149,12 @@ def build_site(roster: Roster, chosen: SiteSettings, team: FactsTeam) -> SitePar
     return SiteParts(problem, method, _rounded(convexity), replace(chosen, settings=settings))
 
 
+def check_random(settings: Settings) -> None:
+    """Raise an `InputError` if a problem cannot be made at random."""
+    if settings.problem not in ("consensus", "least-squares"):
+        raise InputError(f"{settings.problem} needs data: give --data a file with the rows of this site")
+
+
 def _rounded(size: float) -> float:
     return float(f"{size:.{DIGITS}g}")
 
@@ -141,8 +162,7 @@ def _rounded(size: float) -> float:
 def _problem(settings: Settings, roster: Roster, team: FactsTeam) -> tuple[Problem, Settings]:
     """Make the problem of this site: from its data, or its part of a random one."""
     if settings.data is None:
-        if settings.problem not in ("consensus", "least-squares"):
-            raise InputError(f"{settings.problem} needs data: give --data a file with the rows of this site")
+        check_random(settings)
         held, dim, seed = np.array([team.rank]), settings.dim or 250, settings.problem_seed or settings.seed
         if settings.problem == "consensus":
             return Consensus.random(len(roster.sites), dim, seed, held), settings

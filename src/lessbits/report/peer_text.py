@@ -67,11 +67,14 @@ def _facts(snapshot: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _show_neighbours(console: Terminal, neighbours: list[Mapping[str, Any]]) -> None:
-    """Print the table, and below it why a neighbour is not connected, which would not fit in it."""
+    """Print the table, and below it why a neighbour is not connected, which would not fit in it.
+
+    "starts" is how often the link has begun from zero: its epoch.
+    """
     if not neighbours:
         console.print("It has no neighbours.")
         return
-    headings = ("neighbour", "state", "round", "epoch", "heard", "patience", "sent", "received")
+    headings = ("neighbour", "state", "round", "starts", "heard", "patience", "sent", "received")
     table = number_table("", *headings)
     table.title = None
     for column in table.columns[:2]:

@@ -20,10 +20,9 @@ from lessbits.training.links import Links
 
 try:
     from lessbits.engines.peers.connections import Doors
-    from lessbits.engines.peers.options import Membership
+    from lessbits.engines.peers.joining import join
     from lessbits.engines.peers.patience import Patience
     from lessbits.engines.peers.protocol import Farewell
-    from lessbits.engines.peers.roster_file import RosterFile
     from lessbits.engines.peers.site_file import read_site
     from lessbits.torch.peer_link import HEADER_BYTES, Model, PeerLink, Said, Word
     from lessbits.torch.peer_talk import PeerTalk
@@ -53,8 +52,7 @@ class PeerLinks(PeerTalk, Links):
         self.begin_after = check_positive("begin_after", begin_after)
         floor = check_positive("patience", patience)
         self.site = read_site(Path(site_file))
-        key, certificate = self.site.read_identity()
-        self.membership = Membership(self.site.name, key, certificate, RosterFile(self.site.roster).current)
+        self.membership = join(self.site)
         self.roster = self.membership.roster
         self.node, self.nodes = self.roster.number(self.site.name), len(self.roster.sites)
         self.links = {self.roster.number(name): PeerLink(name, Patience(floor)) for name in self.membership.trusted}

@@ -93,7 +93,9 @@ class Target:
         body = rng.randbytes(rng.randrange(1, self.codec.most_bytes + 2))
         number = max(0, edge.round + rng.choice([0, 0, 0, 1, -1, 2]))
         frame = seal(body, Place(self.mark, (edge.epoch << 32) | number, 2, 0))
-        said = Round(edge.epoch, number, rng.randrange(2**32), rng.randrange(2**32), 0, 0.5, b"", frame)
+        said = Round(
+            edge.epoch, number, rng.randrange(2**32), rng.randrange(2**32), 0, rng.randrange(1100), 0.5, b"", frame
+        )
         greeting = edge.greeting({**ABOUT, "nonce": "1" * 16})
         long = bytes([Kind.ROUND]) + bytes(PART_BYTES + 5)
         return rng.choice(

@@ -93,7 +93,7 @@ class Hostile:
         ends = self.edge.ends
         frame = seal(body, Place(self.mark, (self.epoch << 32) | number, ends.back, 0))
         # In lockstep a message is applied when its sender is as far as the victim.
-        right = Round(self.epoch, number, self.run.site.iteration + 1, NEVER, 0, 0.0, b"", frame)
+        right = Round(self.epoch, number, self.run.site.iteration + 1, NEVER, 0, 2, 0.0, b"", frame)
         return right._replace(**changes).packet()
 
     async def write(self, call, packet):

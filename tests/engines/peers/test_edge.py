@@ -279,7 +279,7 @@ def test_epochs_begin_again_before_they_are_too_large_to_be_sent():
 
 
 def said(edge, frame=b"", **changes):
-    right = Round(edge.epoch, edge.round, 0, 2**32 - 1, 0, 0.0, b"", frame)
+    right = Round(edge.epoch, edge.round, 0, 2**32 - 1, 0, 3, 0.0, b"", frame)
     return right._replace(**changes).packet()
 
 

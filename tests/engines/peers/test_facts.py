@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from engines.peers.in_process import PATIENCE, Town
+from engines.peers.in_process import PATIENCE, Town, until
 from engines.peers.made_sites import replace_file
 
 from lessbits.engines.peers.connections import Doors
@@ -148,7 +148,7 @@ def test_one_site_cannot_fill_the_memory_of_the_others(town):
 def test_facts_of_another_run_are_refused(town, tmp_path):
     (tmp_path / "other").mkdir()
     other = Town(tmp_path / "other", run="ward-8")
-    with pytest.raises(WireError, match="facts of another run came: give all sites the same roster"):
+    with pytest.raises(WireError, match="run is ward-7 at berlin and ward-8 at another site; give all"):
         facts_of(town, "berlin").merge(tell(other, "paris", 1).packet())
 
 
@@ -210,3 +210,50 @@ def test_facts_go_over_the_wire_and_nonsense_is_answered_with_a_sentence(town):
             await berlin.close()
 
     asyncio.run(meet())
+
+
+def test_rosters_that_differ_are_told_apart_by_name(town, tmp_path):
+    other = tmp_path / "other.toml"
+    replace_file(other, (town.text() + "[settings]\nuntil = 1e-6\nseed = 3\n").encode())
+    berlin, paris = facts_of(town, "berlin"), Facts(town.member("paris", other), NoDoors(), lambda names: None)
+    words = "until is not set at berlin and 1e-06 at paris, seed is not set at berlin and 3 at paris; give all sites"
+    with pytest.raises(WireError, match=words):
+        berlin.answer("paris", paris.packet())
+    replace_file(other, town.text().replace('"ward-7"', '"ward-8"').encode())
+    paris = Facts(town.member("paris", other), NoDoors(), lambda names: None)
+    with pytest.raises(WireError, match="run is ward-7 at berlin and ward-8 at paris; give"):
+        berlin.answer("paris", paris.packet())
+    for nonsense in (None, [], {"run": [1] * 1000}, {str(each): "" for each in range(1000)}):
+        with pytest.raises(WireError, match=r"the rosters differ: .{,300}$"):
+            berlin.answer("paris", packet(paris, lambda said, new=nonsense: said.update(roster=new)))
+
+
+@pytest.mark.parametrize("name", ["berlin", "rome"])  # the first dials nobody, the last dials both others
+def test_who_ends_with_a_mistake_before_the_run_tells_those_who_wait(town, caplog, name):
+    others = [each for each in town.names if each != name]
+
+    async def run():
+        members = {each: town.member(each) for each in town.names}
+        facts = {each: Facts(member, Doors(member), lambda names: None) for each, member in members.items()}
+        for each, one in facts.items():
+            await one.doors.listen(f"127.0.0.1:{town.ports[each]}")
+        waiting = [asyncio.ensure_future(facts[each].gather("fact 0", np.array([1]))) for each in others]
+        asking = set(others) if name == "berlin" else set()
+        try:
+            await until(lambda: facts[name].heard >= asking)
+            await facts[name].tell_end()
+            assert facts[name].told >= set(others)
+            await until(lambda: caplog.text.count(f"{name} has ended with a mistake, before the run") == 2)
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            for each in facts.values():
+                each.stop_asking()
+                await each.doors.close()
+
+    asyncio.run(run())
+
+
+def test_a_site_that_nobody_has_met_ends_at_once(town):
+    asyncio.run(asyncio.wait_for(facts_of(town, "berlin").tell_end(), PATIENCE))

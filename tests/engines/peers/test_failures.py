@@ -52,10 +52,9 @@ def test_a_run_goes_on_with_three_failures(tmp_path):
 def test_a_site_that_waits_for_the_others_is_alone_in_its_folder_and_leaves_when_told(tmp_path):
     with Sites(tmp_path / "run", ring(3), flags=FLAGS) as sites:
         sites.start("site-0")
-        sites.wait_until(lambda: "facts" in sites.status("site-0").get("message", ""), "it waits for facts")
+        sites.wait_until(lambda: "rows" in sites.status("site-0").get("message", ""), "it waits")
         first = sites.processes["site-0"]
         assert sites.start("site-0").wait() == 2
-        assert sites.said("site-0").count("\n") == 1
         assert "another process of this site is running" in sites.said("site-0")
         first.send_signal(signal.SIGINT)
         assert first.wait() == 130
@@ -64,7 +63,8 @@ def test_a_site_that_waits_for_the_others_is_alone_in_its_folder_and_leaves_when
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["site-0", "site-2"])  # the first dials nobody
 def test_a_site_comes_back_with_nothing(tmp_path, who):
-    with Sites(tmp_path / "run", ring(4), flags=FLAGS, **LONG) as sites:
+    """Its neighbours wait for it however long that takes: on a busy machine the run would end before it is back."""
+    with Sites(tmp_path / "run", ring(4), flags=("--checkpoint-every", 0.1, "--patience", 1000), **LONG) as sites:
         sites.start()
         sites.wait_for_iteration(100)
         sites.kill(who)
@@ -95,7 +95,7 @@ def test_who_comes_after_the_end_is_told_so(tmp_path, empty):
         if empty:
             shutil.rmtree(sites.place("site-1") / "state")
             sites.start("site-1")  # it cannot know that there was a run, and waits for one to begin
-            sites.wait_until(lambda: "facts" in sites.status("site-1").get("message", ""), "it waits for facts")
+            sites.wait_until(lambda: "rows" in sites.status("site-1").get("message", ""), "it waits")
             sites.signal("site-1", signal.SIGTERM)
             assert sites.wait("site-1") == [130]
         else:

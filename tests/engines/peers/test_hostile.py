@@ -4,6 +4,7 @@ import asyncio
 import random
 import struct
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,11 @@ from compiled_programs import resident_megabytes
 from engines.peers.hostile import Hostile
 from engines.peers.in_process import Town, optimum, running, until
 
+from lessbits import EdgeDual, make_quantizer
 from lessbits.engines.peers import meeting
+from lessbits.engines.peers.options import SiteOptions
 from lessbits.engines.peers.protocol import PART_BYTES, Farewell, Greeting, Kind, alive
+from lessbits.engines.peers.result import differing_parts, run_mark
 from lessbits.engines.peers.stream import BROKEN
 
 LINKS = [("berlin", "paris"), ("berlin", "rome")]
@@ -50,10 +54,10 @@ def with_hostile(folder, attack, quantizer="exact", **options):
 REFUSED = {
     "site": ("oslo", "rome greets as 'oslo' and means 'berlin', not 'berlin': the rosters differ"),
     "to": ("paris", "rome greets as 'rome' and means 'paris', not 'berlin': the rosters differ"),
-    "protocol": (2, "version 2 of the protocol, not 1: install the same version of lessbits at both ends"),
+    "protocol": (99, "version 99 of the protocol, not 2: install the same version of lessbits at both ends"),
     "version": ("0.0.1", "rome runs lessbits 0.0.1, not"),
     "run": ("f" * 16, "rome is in another run, or has another roster (ffffffffffffffff), not"),
-    "method": ("e" * 16, "rome has another method, step size, seed, precision or target (eeeeeeeeeeeeeeee), not"),
+    "method": ("e" * 16, "rome has other settings (eeeeeeeeeeeeeeee), not"),
     "code": ("dd", "rome encodes messages in another way (dd), not"),
 }
 
@@ -72,6 +76,18 @@ def test_what_does_not_fit_is_refused_with_a_sentence_at_both_ends(tmp_path):
             assert words in rome.edge.why
 
     with_hostile(tmp_path, attack)
+
+
+def test_settings_that_differ_are_named():
+    method = EdgeDual(0.4, 1.6, 0.9, 1.3, make_quantizer("dit-4", 6))
+    mine = run_mark(method, 3, "entropy", None, SiteOptions(until=1e-8))
+    assert len(mine) <= 100  # of an entry of a greeting
+    assert differing_parts(mine, run_mark(method, 3, "entropy", None, SiteOptions(until=1e-8))) == []
+    assert differing_parts(mine, run_mark(method, 4, "entropy", None, SiteOptions(until=1e-6))) == ["seed", "until"]
+    assert differing_parts(mine, run_mark(replace(method, eta=1.5), 3, "entropy", None, SiteOptions(until=1e-8))) == [
+        "step sizes"
+    ]
+    assert differing_parts(mine, "e" * 16) == []
 
 
 def body(*values):

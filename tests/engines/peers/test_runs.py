@@ -1,6 +1,7 @@
 """Runs across sites: the simulator's, bit for bit, in lockstep; repeated by the simulator from a record otherwise."""
 
 import asyncio
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -98,6 +99,28 @@ def test_all_sites_stop_in_the_same_iteration_at_the_optimum(tmp_path):
     assert np.abs(solutions(results) - problem.solution).max() < 1e-4
 
 
+def test_a_link_that_fails_just_before_the_end_puts_it_off(tmp_path):
+    """The others are about to agree, and hear of it in time: all go on, and end together at the optimum."""
+    names = tuple(f"site-{number}" for number in range(5))
+    town = Town(tmp_path, names, list(pairwise(names)))
+    problem, method = least_squares(5)
+    runs = sites_of(town, problem, method, iterations=30_000, until=1e-10)
+    site, failed = runs[0].site, []
+
+    def fail(_):
+        if site.agreement.streak == len(names) - 1 and not failed:
+            failed.append(site.iteration)
+            site.fault(site.edges["site-1"], ValueError("a message that is none"))
+
+    runs[0].watch = fail
+    results = asyncio.run(run_all(runs))
+    assert failed
+    assert all(result.converged for result in results.values())
+    assert np.abs(solutions(results) - problem.solution).max() < 1e-4
+    (iterations,) = {result.iterations for result in results.values()}
+    assert iterations > failed[0] + 2 * len(names)
+
+
 def test_an_edge_whose_ends_differ_is_begun_anew(tmp_path):
     """A bit of a dual flips at one end. Both ends compare digests now and then, and start the edge from zero."""
     town = Town(tmp_path)
@@ -128,6 +151,39 @@ def test_schedules_that_do_not_fit_together_are_refused():
         order({"a": [begin, alone]})
     together = {"a": [begin, alone], "b": [begin, Turn(0, [], ["a"], {"a": (1, 0)}, {"a": (1, 0)})]}
     assert order(together) == [[("a", 0), ("b", 0)], [("a", 1), ("b", 1)]]
+
+
+def test_a_schedule_of_two_runs_is_refused(tmp_path):
+    """One of a site that came back with nothing is not: its links are in new epochs."""
+    file = tmp_path / "a.jsonl"
+
+    def write(*epochs):
+        schedule = Schedule("a", file)
+        for epoch in epochs:
+            schedule.begin(-1)
+            schedule.add(Turn(0, ["b"], ["b"], {"b": (epoch, 0)}, {"b": (epoch, 0)}))
+        schedule.close()
+
+    write(1, 2)
+    assert len(read_schedule(file)[1]) == 4
+    write(1)
+    with pytest.raises(InputError, match=r"a\.jsonl holds two runs, one after the other: give each"):
+        read_schedule(file)
+
+
+def test_moments_of_a_long_run_with_a_slow_site_are_found():
+    """The fast site takes a hundred turns for each of the slow one."""
+    begin, slow = Turn(-1, [], [], {}, {}, restored=-1), 60
+    turns = {"a": [begin], "b": [begin]}
+    for number in range(slow):
+        at = {"b": (1, number)}
+        turns["a"] += [Turn(0, [], ["b"], at if not each else {}, at if each == 99 else {}) for each in range(100)]
+        turns["b"].append(Turn(number, [], ["a"], {"a": (1, number)}, {"a": (1, number)}))
+    moments = order(turns)
+    assert len(moments) == 1 + 100 * slow
+    when = {place: number for number, moment in enumerate(moments) for place in moment}
+    assert all(when["b", number + 1] <= when["a", 100 * number + 100] for number in range(slow))
+    assert all(when["b", number + 1] >= when["a", 100 * number + 1] for number in range(slow))
 
 
 def test_a_damaged_schedule_is_refused(tmp_path):

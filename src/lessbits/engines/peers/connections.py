@@ -12,35 +12,20 @@ from typing import Any
 import grpc
 
 from lessbits._internal.logging import logger
+from lessbits.engines.peers.diagnosis import Unreachable, diagnose
+from lessbits.engines.peers.grpc_options import OPTIONS, STREAMS_EACH
 from lessbits.engines.peers.identity import Certificate, certificate_from_pem
 from lessbits.engines.peers.options import Membership
-from lessbits.engines.peers.protocol import MOST_TEXT, PART_BYTES, words
+from lessbits.engines.peers.protocol import words
 from lessbits.engines.peers.stream import BROKEN, CLOSE_SECONDS, Connection, until_broken
 from lessbits.errors import InputError, WireError
 
 SERVICE = "lessbits.Peers"
-MOST_FACTS = 2**20  # bytes
+READY = grpc.ChannelConnectivity.READY
 ASK_SECONDS = 10.0
 BACKOFF = (0.2, 2.0)  # seconds between two attempts to dial, at first and at most
-KEEPALIVE = 10_000  # milliseconds
+MOST_SAID = 100  # lines about connections that fail
 MOST_STREAMS = 64  # of all neighbours together, or more where there are many sites
-STREAMS_EACH = 3  # of one neighbour: one that goes on, and others that have died without a word
-HANDSHAKE = 10_000  # milliseconds
-OPTIONS = (
-    ("grpc.max_receive_message_length", max(MOST_TEXT, PART_BYTES + 1, MOST_FACTS)),
-    ("grpc.max_send_message_length", max(MOST_TEXT, PART_BYTES + 1, MOST_FACTS)),
-    ("grpc.max_metadata_size", 8192),
-    ("grpc.keepalive_time_ms", KEEPALIVE),
-    ("grpc.keepalive_timeout_ms", KEEPALIVE),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE // 2),
-    ("grpc.so_reuseport", 0),
-    ("grpc.server_handshake_timeout_ms", HANDSHAKE),
-    ("grpc.max_concurrent_streams", 2 * STREAMS_EACH),
-    ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-)
 
 Converse = Callable[[Connection, str, bool], Awaitable[None]]  # a connection, the neighbour's name, who dialled
 
@@ -59,6 +44,7 @@ class Doors:
         converse: Called with each connection and the neighbour's name; the connection ends when it returns. Until the
             site has one, neighbours are told to come back.
         answer_facts: Called with a neighbour's name and the facts that it knows; returns what this site knows.
+        hear_facts: Called with a neighbour's name and what it answers.
         offered_facts: Returns what this site knows; None as long as it has nothing to say.
     """
 
@@ -66,6 +52,7 @@ class Doors:
         self.membership = membership
         self.converse: Converse = _not_ready
         self.answer_facts: Callable[[str, bytes], bytes] = lambda name, packet: b"{}"
+        self.hear_facts: Callable[[str, bytes], None] = lambda name, packet: None
         self.offered_facts: Callable[[], bytes] | None = None
         self.server: Any = None
         self.closing = False
@@ -73,7 +60,8 @@ class Doors:
         self.dialling: dict[str, asyncio.Task[None]] = {}
         self.addresses: dict[str, str] = {}  # that are dialled
         self.roots: bytes | None = None  # the certificates that gRPC trusts now
-        self.failures: dict[str, str] = {}  # why dialling failed last, by neighbour
+        self.failures: dict[str, str] = {}  # why a neighbour cannot be reached, in a sentence
+        self.said: set[str] = set()  # sentences about failures
         self.asked: dict[str, Any] = {}  # channels that facts went over, by neighbour
 
     async def listen(self, address: str) -> int:
@@ -158,7 +146,7 @@ class Doors:
         try:
             return self.answer_facts(str(name), packet)
         except WireError as error:
-            logger.warning(f"{name}: {error}")
+            self._say_once(f"{name}: {error}")
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             raise
 
@@ -170,7 +158,10 @@ class Doors:
         channel = self.asked.pop(name, None) or self._channel(name, address)
         try:
             with until_broken():
+                await self._connect(channel, name, address)
                 return await self._ask(channel, name, packet)
+        except Unreachable:
+            return None
         finally:
             if self.asked.get(name) is not channel:
                 await channel.close()
@@ -179,7 +170,7 @@ class Doors:
     async def _ask(self, channel: Any, name: str, packet: bytes) -> bytes | None:
         try:
             call = channel.unary_unary(f"/{SERVICE}/Facts")
-            answer: bytes = await call(packet, timeout=ASK_SECONDS, wait_for_ready=True)
+            answer: bytes = await call(packet, timeout=ASK_SECONDS)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
                 raise InputError(f"{name} says: {words(error.details() or '')}") from None
@@ -187,6 +178,30 @@ class Doors:
             return None
         self.asked[name] = channel
         return answer
+
+    async def _connect(self, channel: Any, name: str, address: str) -> None:
+        """Wait until a channel is connected. Raise an `Unreachable`, and say so, if it cannot be."""
+        state = channel.get_state(try_to_connect=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ASK_SECONDS):
+                while state not in (READY, grpc.ChannelConnectivity.TRANSIENT_FAILURE):
+                    await channel.wait_for_state_change(state)
+                    state = channel.get_state(try_to_connect=True)
+        if state is READY:
+            self.failures.pop(name, None)
+            return
+        found = await diagnose(self.membership, name, address)
+        # Only if it is so twice: a neighbour may have been started between the attempt and the diagnosis.
+        lasting = not found.passing and self.failures.get(name) == str(found)
+        self.failures[name] = str(found)
+        if lasting:
+            self._say_once(str(found))
+        raise found
+
+    def _say_once(self, text: str) -> None:
+        if text not in self.said and len(self.said) < MOST_SAID:
+            self.said.add(text)
+            logger.warning(text)
 
     async def end_asking(self) -> None:
         """Close the channels of `ask`."""
@@ -227,8 +242,10 @@ class Doors:
             began = asyncio.get_running_loop().time()
             try:
                 await self._dial(name, address)
+            except Unreachable:
+                pass
             except (*BROKEN, OSError) as error:
-                self.failures[name] = getattr(error, "details", lambda: None)() or str(error)
+                self.failures[name] = words(getattr(error, "details", lambda: None)() or str(error))
             except Exception as error:  # a mistake of ours: the site goes on, but it must be seen
                 logger.error(f"{name}: dialling failed: {error!r}", exc_info=error)
             lasted = asyncio.get_running_loop().time() - began
@@ -240,10 +257,13 @@ class Doors:
 
     async def _dial(self, name: str, address: str) -> None:
         async with self._channel(name, address) as channel:
-            await asyncio.wait_for(channel.channel_ready(), ASK_SECONDS)
+            await self._connect(channel, name, address)
             if self.offered_facts is not None:
                 # A neighbour that has lost its files, and dials nobody, hears the facts in no other way.
-                await channel.unary_unary(f"/{SERVICE}/Facts")(self.offered_facts(), timeout=ASK_SECONDS)
+                facts = channel.unary_unary(f"/{SERVICE}/Facts")
+                answer = await facts(self.offered_facts(), timeout=ASK_SECONDS)
+                with suppress(WireError):
+                    self.hear_facts(name, answer)
             call = channel.stream_stream(f"/{SERVICE}/Link")()
             try:
                 await self._talk(Connection(call), name, True)

@@ -41,6 +41,7 @@ class Control:
     stop: int = NEVER
     streak: int = 0
     estimate: float = 0.0
+    sites: int = 0
 
 
 @dataclass
@@ -197,14 +198,16 @@ class Edge:
     def _say(self, number: int, body: bytes, digest: bytes, now: Control) -> None:
         if self.outlet is not None:
             frame = seal(body, self._place(self.ends.link, number))
-            packet = Round(self.epoch, number, now.iteration, now.stop, now.streak, now.estimate, digest, frame)
-            self.outlet.put(packet.packet())
+            self.outlet.put(self._round(number, now, digest, frame).packet())
 
     def announce(self, now: Control, last: bool = False) -> None:
         """Say where this site is, without a message; the last time, before a farewell and not after it."""
         if self.outlet is not None and self.epoch:
-            said = Round(self.epoch, self.round, now.iteration, now.stop, now.streak, now.estimate, b"", b"")
+            said = self._round(self.round, now, b"", b"")
             (self.outlet.put if last else self.outlet.announce)(said.packet())
+
+    def _round(self, number: int, now: Control, digest: bytes, frame: bytes) -> Round:
+        return Round(self.epoch, number, now.iteration, now.stop, now.streak, now.sites, now.estimate, digest, frame)
 
     def take(self, packet: bytes) -> None:
         """Take a round that has arrived, or raise a `WireError`."""
@@ -216,7 +219,7 @@ class Edge:
         if said.frame:
             self._keep(said)
         if said.iteration >= self.heard.iteration:
-            self.heard = Control(said.iteration, said.stop, said.streak, said.estimate)
+            self.heard = Control(said.iteration, said.stop, said.streak, said.estimate, said.sites)
         self.changed()
 
     def _keep(self, said: Round) -> None:

@@ -10,9 +10,8 @@ Facts are signed by the site that they are about, so that no other can say somet
 
 import asyncio
 import json
-import math
-import re
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,16 @@ import numpy as np
 
 from lessbits._internal.files import write_whole
 from lessbits._internal.logging import logger
-from lessbits.engines.distributed.transport import Transport
 from lessbits.engines.peers.connections import Doors
+from lessbits.engines.peers.fact_values import checked_fact, fact_array, plain_fact, refuse_constant
 from lessbits.engines.peers.options import Membership
+from lessbits.engines.peers.roster_summary import difference
 from lessbits.errors import InputError, WireError
 
 MOST_BYTES = 2**20  # of all facts together
-MOST_NUMBERS = 4096  # of one fact
 ASK_SECONDS = 0.3
+END_SECONDS = 2.0  # in which neighbours hear that this site has ended before the run
 MOST_WARNINGS = 100
-KINDS = ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")
-QUESTION = re.compile(r"fact [0-9]{1,3}")
 
 Known = dict[str, dict[str, list[Any]]]  # by question and site: shape, type, numbers, and the signature
 
@@ -58,33 +56,43 @@ class Facts:
         self.news = asyncio.Event()
         self.given_up = ""  # why this site no longer waits for facts
         self.asking: dict[str, asyncio.Task[None]] = {}
-        doors.answer_facts, doors.offered_facts = self.answer, self.packet
+        self.warned: set[str] = set()
+        self.heard, self.told = set[str](), set[str]()  # neighbours that were there; those who know that this site ends
+        self.ended = False  # whether this site ends before the run, because of a mistake
+        doors.answer_facts, doors.offered_facts, doors.hear_facts = self.answer, self.packet, self.hear
         if file is not None:
             # What cannot be read, or is of another run, is learned anew; the checkpoint beside it says what is wrong.
             with suppress(OSError, WireError):
                 self.merge(file.read_bytes())
         self.kept = self._count()
-        self.warned: set[str] = set()
         self.refusals: dict[str, InputError] = {}  # what neighbours say of this site, if they do not accept it
 
     def answer(self, name: str, packet: bytes) -> bytes:
         """Take what a neighbour knows, and return what this site knows."""
-        self.merge(packet)
+        self.hear(name, packet)
+        self.told |= {name} if self.ended else set()
         return self.packet()
+
+    def hear(self, name: str, packet: bytes) -> None:
+        """Take what a neighbour knows."""
+        self.merge(packet, name)
+        self.heard.add(name)
 
     def packet(self) -> bytes:
         """Return all that is known."""
-        about = {"run": self.membership.run_mark, "known": self.known}
+        member = self.membership
+        about: dict[str, Any] = {"run": member.run_mark, "known": self.known, "roster": member.roster.summary()}
+        about |= {"ended": True} if self.ended else {}
         return json.dumps(about, separators=(",", ":"), allow_nan=False).encode()
 
-    def merge(self, packet: bytes) -> None:
+    def merge(self, packet: bytes, name: str = "another site") -> None:
         """Add what another site knows. Raise a `WireError` if it makes no sense, or contradicts what is known."""
         try:
-            said = json.loads(packet[:MOST_BYTES], parse_constant=_refuse)
+            said = json.loads(packet[:MOST_BYTES], parse_constant=refuse_constant)
             run, known = said["run"], said["known"]
             sites = {entry.name for entry in self.membership.roster.sites}
             checked = [
-                (question, site, _checked(question, fact))
+                (question, site, checked_fact(question, fact))
                 for question, facts in known.items()
                 for site, fact in facts.items()
                 if site in sites
@@ -92,12 +100,43 @@ class Facts:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise WireError("facts came that make no sense") from None
         if run != self.membership.run_mark:
-            raise WireError("facts of another run came: give all sites the same roster")
+            differs = difference(self.membership.roster.summary(), said.get("roster"), self.membership.name, name)
+            raise WireError(f"the rosters differ: {differs}; give all sites the same roster")
+        self._note_end(name, said.get("ended") is True)
         before = self._count()
         for question, site, fact in checked:
             self._add(question, site, fact)
         if self._count() > before:  # else two sites that wait for a third would ask each other without a pause
             self.news.set()
+
+    def _note_end(self, name: str, ended: bool) -> None:
+        text = f"{name} has ended with a mistake, before the run: its own output says which. This site waits for it"
+        if ended:
+            self._warn(text)
+        else:
+            self.warned.discard(text)
+
+    async def tell_end(self) -> None:
+        """Tell the neighbours that are there that this site ends before the run. The mistake itself stays here.
+
+        Those that this site dials are asked once more, and the others ask soon.
+        """
+        roster, name, trusted = self.membership.roster, self.membership.name, self.membership.trusted
+        self.ended, until = True, time.monotonic() + END_SECONDS
+        self.stop_asking()
+
+        async def tell(other: str) -> None:
+            with suppress(InputError):
+                await self.doors.ask(other, str(roster.site(other).address), self.packet())
+            self.told.add(other)
+
+        dialled = {other for other in trusted if roster.dials(name, other)}
+        telling = [asyncio.ensure_future(tell(other)) for other in dialled]
+        while (self.heard | dialled) - self.told and time.monotonic() < until:
+            await asyncio.sleep(ASK_SECONDS / 10)
+        for task in telling:
+            task.cancel()
+        await asyncio.gather(*telling, return_exceptions=True)
 
     def _add(self, question: str, site: str, fact: list[Any]) -> None:
         before = self.known.get(question, {}).get(site)
@@ -141,7 +180,7 @@ class Facts:
         founders = [site.name for site in roster.sites if not site.added]
         facts = self.known.setdefault(question, {})
         if self.membership.name in founders:
-            self._tell(question, _plain(mine), facts)
+            self._tell(question, plain_fact(mine), facts)
         while missing := [name for name in founders if name not in facts]:
             if self.given_up:
                 raise LeftError(self.given_up)
@@ -159,7 +198,7 @@ class Facts:
         if self.file is not None and self._count() > self.kept:
             self.kept = self._count()
             await asyncio.to_thread(write_whole, self.file, self.packet())
-        return [_array(facts[name]) for name in founders]
+        return [fact_array(facts[name]) for name in founders]
 
     def _tell(self, question: str, fact: list[Any], facts: dict[str, list[Any]]) -> None:
         """Add what this site says of itself."""
@@ -205,7 +244,7 @@ class Facts:
         try:
             packet = await self.doors.ask(other, address, self.packet())
             if packet is not None:
-                self.merge(packet)
+                self.hear(other, packet)
                 self.refusals.pop(other, None)
         except WireError as error:
             self._warn(f"{other}: {error}")
@@ -217,82 +256,3 @@ class Facts:
         if text not in self.warned and len(self.warned) < MOST_WARNINGS:
             self.warned.add(text)
             logger.warning(text)
-
-
-class FactsTeam(Transport):
-    """Lets code that computes share small arrays with all sites, as ranks do; there is no rank 0, and nothing else.
-
-    It is used in the thread that computes, while the event loop exchanges facts.
-
-    Args:
-        facts: What is known.
-        loop: The event loop.
-    """
-
-    def __init__(self, facts: Facts, loop: asyncio.AbstractEventLoop) -> None:
-        roster, name = facts.membership.roster, facts.membership.name
-        self.facts, self.loop, self.count = facts, loop, 0
-        self.rank, self.size, self.added = roster.number(name), roster.founders, roster.site(name).added
-
-    def all_gather(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows of all founders, in their order."""
-        question = f"fact {self.count}"
-        self.count += 1
-        future = asyncio.run_coroutine_threadsafe(self.facts.gather(question, np.asarray(rows)), self.loop)
-        return np.concatenate(future.result())
-
-    def connect(self, neighbors: Sequence[int]) -> None:
-        """Refuse: messages of the run do not go through here."""
-        raise NotImplementedError
-
-    def exchange(self, outgoing: Sequence[bytes], sizes: Sequence[int]) -> list[memoryview]:
-        """Refuse: messages of the run do not go through here."""
-        raise NotImplementedError
-
-    def gather(self, rows: np.ndarray) -> np.ndarray | None:
-        """Refuse: no site collects the numbers of the others."""
-        raise NotImplementedError
-
-    def broadcast(self, array: np.ndarray | None) -> np.ndarray:
-        """Refuse: no site is the first."""
-        raise NotImplementedError
-
-    def chain(self, add: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-        """Refuse: sums of gradients would tell too much."""
-        raise NotImplementedError
-
-
-def _plain(array: np.ndarray) -> list[Any]:
-    if array.size > MOST_NUMBERS:
-        raise InputError(f"a site would tell the others {array.size} numbers of its data, but the most is 4096")
-    return [list(array.shape), array.dtype.str, array.ravel().tolist()]
-
-
-def _array(fact: list[Any]) -> np.ndarray:
-    shape, kind, numbers = fact[:3]
-    return np.array(numbers, np.dtype(kind)).reshape(shape)
-
-
-def _checked(question: str, fact: Any) -> list[Any]:
-    """Return a fact, or raise a ValueError if it is none."""
-    shape, kind, numbers, signature = fact
-    right = QUESTION.fullmatch(question) and kind in KINDS and len(numbers) <= MOST_NUMBERS and len(shape) <= 8
-    right = right and all(type(size) is int and 0 <= size <= MOST_NUMBERS for size in shape)
-    right = right and math.prod(shape) == len(numbers) and isinstance(signature, str) and len(signature) <= 200
-    if not right or not all(_fits(number, np.dtype(kind)) for number in numbers):
-        raise ValueError("no fact")
-    bytes.fromhex(signature)
-    return [list(shape), kind, list(numbers), signature]
-
-
-def _fits(number: Any, kind: np.dtype) -> bool:
-    if kind.kind == "b" or isinstance(number, bool):
-        return kind.kind == "b" and isinstance(number, bool)
-    if kind.kind in "iu":
-        limits = np.iinfo(kind)
-        return type(number) is int and limits.min <= number <= limits.max
-    return type(number) in (int, float) and abs(number) <= float(np.finfo(kind).max)  # also if it is no number
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lessbits.engines.peers.edge import Edge, agree
 from lessbits.engines.peers.protocol import MOST_TEXT, PROTOCOL, Farewell, Greeting, Joiner, Kind, kind_of, read_alive
+from lessbits.engines.peers.result import differing_parts
 from lessbits.engines.peers.stream import Connection
 from lessbits.errors import WireError
 from lessbits.version import __version__
@@ -20,6 +21,7 @@ FAULT_PAUSE = (0.05, 5.0)  # seconds before a neighbour is listened to again aft
 FAULTS_KEPT = 16  # of a neighbour, in the last minute
 MESSAGES_WAITING = 4  # more cannot wait in a connection, unless its other end goes on without reading
 FINISHED = Farewell("finished", "the run has ended")
+LATER = Farewell("reset", "the run is about to end: come again in a moment")
 
 
 class RefusedError(WireError):
@@ -49,7 +51,7 @@ class Meetings:
         edge = self.site.edges.get(name)
         if edge is None or edge.state == "finished":
             text = "there is no link between us" if edge is None else "we said farewell already"
-            ended = edge is not None and self.site.closed
+            ended = edge is not None and self.site.state == "finished"
             connection.put((FINISHED if ended else Farewell("refused", text)).packet())
             connection.close()
             return
@@ -101,27 +103,41 @@ class Meetings:
         if packet is None:
             return False  # it is still making its problem
         if kind_of(packet) is Kind.FAREWELL:
-            if (farewell := Farewell.read(packet)).reason != "finished":
-                raise RefusedError(farewell.text)
-            self.site.tell(f"{edge.ends.theirs} has finished without this site")
-            edge.drop("finished", farewell.text)
-            return False
+            return self._not_met(edge, Farewell.read(packet))
         theirs = Greeting.read(packet)
         self._compare(edge, mine, theirs)
         mine = mine if dialled else edge.greeting(about)
         if self.site.closed and not agree(mine, theirs):
-            connection.put(FINISHED.packet())
-            edge.drop("away", "it came back after the end was decided")
+            self._turn_away(edge, connection)
             return False
         if not dialled:
             connection.put(mine.packet())
         connection.most_waiting = MESSAGES_WAITING * edge.most_bytes + MOST_TEXT
         began = edge.meet(connection, mine, theirs, self.site.now)
+        self.site.turned_away.discard(edge.ends.theirs)
         if self.site.state == "finished":
             connection.put(FINISHED.packet())  # the connection on which it was said before is gone
         how = "the link starts from zero" if began else f"the link goes on in round {edge.round}"
         self.site.tell(f"{edge.ends.theirs} is connected; {how}")
         return True
+
+    def _not_met(self, edge: Edge, farewell: Farewell) -> bool:
+        """Hear a farewell in place of a greeting."""
+        if farewell.reason == "reset":  # it asks to come again
+            edge.why = farewell.text
+        elif farewell.reason == "finished":
+            self.site.tell(f"{edge.ends.theirs} has finished without this site")
+            edge.drop("finished", farewell.text)
+        else:
+            raise RefusedError(farewell.text)
+        return False
+
+    def _turn_away(self, edge: Edge, connection: Connection) -> None:
+        """Let a neighbour wait that came back near the end: either this site ends soon, or all go on after all."""
+        ended = self.site.state == "finished"
+        connection.put((FINISHED if ended else LATER).packet())
+        edge.drop("away", "it came back when the end was being agreed on")
+        (self.site.turned_away.discard if ended else self.site.turned_away.add)(edge.ends.theirs)
 
     def _compare(self, edge: Edge, mine: Greeting, theirs: Greeting) -> None:
         """Raise a `RefusedError` if the two ends do not fit together."""
@@ -133,11 +149,15 @@ class Meetings:
         words = {
             "version": ("runs lessbits {}", "install the same version"),
             "run": ("is in another run, or has another roster ({})", "give both the same roster"),
-            "method": ("has another method, step size, seed, precision or target ({})", "give both the same settings"),
+            "method": ("has other settings ({})", "give both the same settings"),
             "code": ("encodes messages in another way ({})", "install the same versions, or choose code = 'fixed'"),
         }
         for entry, (differs, advice) in words.items():
             ours, other = getattr(mine, entry), getattr(theirs, entry)
+            if ours != other and entry == "method" and (parts := differing_parts(ours, other)):
+                raise RefusedError(
+                    f"{name} and {edge.ends.mine} differ in {', '.join(parts)}: give both the same settings"
+                )
             if ours != other:
                 raise RefusedError(f"{name} {differs.format(other)}, not {ours} as {edge.ends.mine}: {advice}")
 

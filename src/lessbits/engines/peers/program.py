@@ -293,7 +293,7 @@ class SiteNode:
         return node
 
 
-def check_method(method: Method) -> None:
+def check_method(method: Method | type[Method]) -> None:
     """Raise an `InputError` if the method needs a network that does not fail."""
     if "delay" not in method.runs_with:
         raise InputError(f"{method.name} cannot run across sites, whose links fail and are late: take edge-dual")

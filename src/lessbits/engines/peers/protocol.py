@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, fields
 from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
+from lessbits.engines.peers.roster_entries import MOST_SITES
 from lessbits.errors import WireError, shown
 
-PROTOCOL = 1
+PROTOCOL = 2
 MOST_TEXT = 65_536  # bytes of a packet that is not a round
 MOST_WORDS = 500  # characters of the sentence in a farewell
 PART_BYTES = 32_768  # longer packets travel in parts, so that signs of life get through on a slow link
@@ -21,7 +22,7 @@ NEVER = 0xFFFFFFFF  # the iteration at which a run stops that does not yet
 MOST_EPOCH = 2**31  # after which epochs begin at 1 again
 NONE = -1  # in place of a CRC
 DIGEST_BYTES = 8
-_ROUND = struct.Struct("<BBIIIIIf")
+_ROUND = struct.Struct("<BBIIIIIHf")
 _ALIVE = struct.Struct("<Bf")
 HEADER_BYTES = _ROUND.size + DIGEST_BYTES
 
@@ -110,8 +111,9 @@ class Round(NamedTuple):
         epoch: The epoch of the link.
         number: The round of the message.
         iteration: The iteration of the sender.
-        stop: The iteration at which all stop; NEVER if that is not known.
+        stop: The iteration at which the sender has ended, as all are below the target; NEVER if it has not.
         streak: For how many iterations, as far as the sender has heard, all sites have been below the target.
+        sites: The most sites that the sender has heard of.
         estimate: The sender's estimate of its error.
         digest: Of what both ends share, before this round; empty in most rounds.
         frame: The sealed message; empty for none.
@@ -122,6 +124,7 @@ class Round(NamedTuple):
     iteration: int
     stop: int
     streak: int
+    sites: int
     estimate: float
     digest: bytes
     frame: bytes
@@ -143,8 +146,10 @@ class Round(NamedTuple):
             raise WireError("the header of a round makes no sense")
         if math.isnan(numbers[-1]):
             raise WireError("an estimate of the error is no number")
-        epoch, number, iteration, stop, streak, estimate = numbers
-        return cls(epoch, number, iteration, stop, streak, estimate, packet[_ROUND.size : end], packet[end:])
+        epoch, number, iteration, stop, streak, sites, estimate = numbers
+        if sites > MOST_SITES:
+            raise WireError(f"a neighbour has heard of {sites} sites, but the most is {MOST_SITES}")
+        return cls(epoch, number, iteration, stop, streak, sites, estimate, packet[_ROUND.size : end], packet[end:])
 
 
 def alive(busy: float) -> bytes:

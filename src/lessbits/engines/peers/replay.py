@@ -7,6 +7,7 @@ this time some nodes are awake. They send, and then they apply what the record s
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from lessbits._internal.axes import choose_by_axis
 from lessbits._internal.pytrees import choose_rows, pytree
 from lessbits._internal.randomness import Step, make_seed
 from lessbits.engines.peers.program import clipped
+from lessbits.engines.peers.roster import Roster
 from lessbits.engines.peers.schedule import Turn, read_schedule
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start, State
@@ -77,20 +79,29 @@ def order(turns: Mapping[str, Sequence[Turn]]) -> list[list[tuple[str, int]]]:
     A turn comes after the one before it, and not before those that sent what it applies. Two turns that apply each
     other's message, as in lockstep, are in one moment, in which all send before any receives.
     """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     needs = _needs(turns)
-    when = {place: place[1] for place in needs}
-    moved = True
-    while moved:
-        moved = False
-        for (site, number), sources in needs.items():
-            due = max([when[site, number - 1] + 1 if number else 0, *(when[source] for source in sources)])
-            if due > len(needs):
-                raise InputError("the schedules do not fit together: they belong to different runs")
-            if due > when[site, number]:
-                when[site, number], moved = due, True
-    moments: list[list[tuple[str, int]]] = [[] for _ in range(max(when.values()) + 1)]
-    for place, moment in when.items():
-        moments[moment].append(place)
+    places = list(needs)
+    index = {place: number for number, place in enumerate(places)}
+    before = [(index[site, number - 1], index[site, number]) for site, number in places if number]
+    sent = [(index[source], index[place]) for place, sources in needs.items() for source in sources]
+    start, end = np.array([*before, *sent], np.int64).reshape(-1, 2).T
+    graph = csr_array((np.ones(len(start), np.int8), (start, end)), shape=(len(places),) * 2)
+    count, moment_of = connected_components(graph, connection="strong")  # turns that wait for each other
+    if any(moment_of[first] == moment_of[second] for first, second in before):
+        raise InputError("the schedules do not fit together: they belong to different runs")
+    waits: list[dict[int, int]] = [{} for _ in range(count)]  # for which others each set of turns waits, and how long
+    for number, (first, second) in enumerate(zip(moment_of[start].tolist(), moment_of[end].tolist(), strict=True)):
+        if first != second:
+            waits[second][first] = max(waits[second].get(first, 0), int(number < len(before)))
+    when = [0] * count
+    for each in TopologicalSorter(dict(enumerate(waits))).static_order():
+        when[each] = max((when[other] + later for other, later in waits[each].items()), default=0)
+    moments: list[list[tuple[str, int]]] = [[] for _ in range(max(when) + 1)]
+    for place in places:
+        moments[when[moment_of[index[place]]]].append(place)
     return moments
 
 
@@ -115,7 +126,7 @@ def _needs(turns: Mapping[str, Sequence[Turn]]) -> dict[tuple[str, int], list[tu
 
 def replay(
     problem: Problem,
-    network: Network,
+    network: Roster | Network,
     method: Method,
     schedules: Sequence[str | PathLike[str]] | Mapping[str, Sequence[Turn]],
     seed: int = 0,
@@ -125,7 +136,8 @@ def replay(
 
     Args:
         problem: The problem of all nodes.
-        network: The network, whose nodes have the names of the sites: `read_roster(file).network()`.
+        network: The roster, `read_roster(file)`, as it was at the end of the run; or, if no site was added, a network
+            whose nodes have the names of the sites.
         method: The method of the run.
         schedules: The files that all sites have written with `--schedule`, or what `read_schedule` returns for each.
         seed: Seed of the run.
@@ -135,6 +147,10 @@ def replay(
         raise InputError("only runs with full gradients and without local steps can be repeated: others count turns")
     if not isinstance(schedules, Mapping):
         schedules = dict(read_schedule(file) for file in schedules)
+    # Links of sites that were added draw their random numbers by other numbers than those of a network of all.
+    ids, network = (network.link_ids(), network.network()) if isinstance(network, Roster) else (None, network)
+    local = LocalNetwork.of(network)
+    local = local if ids is None else replace(local, links=jnp.asarray(ids, jnp.int32))
     names = list(network.names or ())
     numbers = {name: number for number, name in enumerate(names)}
     if unknown := [name for name in schedules if name not in numbers]:
@@ -147,7 +163,7 @@ def replay(
     program = ReplayProgram(
         late.prepare(problem),
         late,
-        LocalNetwork.of(network),
+        local,
         jnp.asarray(network.reverse),
         make_seed(seed),
         None if clip is None else jnp.asarray(clip, jnp.result_type(float)),

@@ -142,6 +142,18 @@ class Roster:
         pairs = [(edge.first, edge.second) for edge in self._founding_edges]
         return fingerprint(self.run, self.settings, names, pairs, self._founding_weights)
 
+    def summary(self) -> dict[str, str]:
+        """Return what all sites must have in common as short texts, to tell in what two rosters differ."""
+        names = [site.name for site in self.sites if not site.added]
+        pairs = [(edge.first, edge.second) for edge in self._founding_edges]
+        return {
+            "run": self.run,
+            "the list of sites": f"{len(names)} ({fingerprint(names)[:8]})",
+            "the list of links": f"{len(pairs)} ({fingerprint(pairs)[:8]})",
+            "weights": f"{self.weights} ({fingerprint(self._founding_weights)[:8]})",
+            **{name: str(value) for name, value in self.settings.items()},
+        }
+
     def link_digest(self, name: str, other: str) -> str:
         """Return 16 hexadecimal digits of what the two ends of a link must have in common beside `digest`.
 

@@ -3,18 +3,18 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lessbits.engines.peers.checkpoint import SiteCheckpoints, standing
 from lessbits.engines.peers.connections import Doors
 from lessbits.engines.peers.meeting import FINISHED, Meetings
+from lessbits.engines.peers.parting import hang_up, linger
 from lessbits.engines.peers.patience import BEAT
 from lessbits.engines.peers.protocol import Farewell
 from lessbits.engines.peers.pulse import beat
 from lessbits.engines.peers.result import SiteResult
 from lessbits.engines.peers.site import Site
-from lessbits.engines.peers.stream import CLOSE_SECONDS
 from lessbits.errors import InputError
 
 NOISE = 10.0  # the estimate may rise by so much between the decision to end and the end
@@ -48,6 +48,7 @@ class SiteRun:
         self.saved_at = self.loss_at = time.monotonic()
         self.began = time.monotonic()
         self.broken: BaseException | None = None  # what ended a task that the run needs
+        self.tell_end: Callable[[], Awaitable[None]] | None = None  # to the others, if this site cannot begin
 
     def leave(self, why: str) -> None:
         """End the run soon: a checkpoint is written, and the neighbours are told."""
@@ -79,16 +80,21 @@ class SiteRun:
     @contextlib.asynccontextmanager
     async def open(self) -> Any:
         """Open the doors, and close them at the end."""
-        site = self.site
-        if self.listen is not None and self.doors.server is None:
-            await self.doors.listen(self.listen)
-        self.before = await site.compute(self._restore)
-        # Not sooner: the checkpoint would overwrite where a link stands that was taken up meanwhile.
-        self.doors.converse = self.meetings.converse
-        tasks = [asyncio.ensure_future(each) for each in (beat(site), self._follow_roster())]
-        for task in tasks:
-            task.add_done_callback(self._check_alive)
+        site, tasks = self.site, list[asyncio.Task[None]]()
         try:
+            if self.listen is not None and self.doors.server is None:
+                await self.doors.listen(self.listen)
+            try:
+                self.before = await site.compute(self._restore)
+            except InputError:
+                if self.tell_end is not None:
+                    await self.tell_end()
+                raise
+            # Not sooner: the checkpoint would overwrite where a link stands that was taken up meanwhile.
+            self.doors.converse = self.meetings.converse
+            tasks += [asyncio.ensure_future(each) for each in (beat(site), self._follow_roster())]
+            for task in tasks:
+                task.add_done_callback(self._check_alive)
             yield
         finally:
             for task in tasks:
@@ -135,6 +141,7 @@ class SiteRun:
                 self._check_company(began)
             site.message = f"waiting for {', '.join(missing)}"
             await site.changed(BEAT)
+            await self._grow()
         site.state, site.message = "running", ""
         self.began = self.saved_at = time.monotonic()
 
@@ -165,6 +172,7 @@ class SiteRun:
             self._check_company(since)
             site.message = "waits, as no neighbour is there"
             await site.changed(BEAT)
+            await self._grow()
         site.message = ""
 
     async def step(self) -> None:
@@ -175,8 +183,7 @@ class SiteRun:
             await self._await_company()
             if site.leaving:
                 return
-        if site.membership.trusted.keys() - site.edges.keys():
-            await self._grow()
+        await self._grow()
         await site.iterate()
         now = time.monotonic()
         if now - self.loss_at > LOSS_SECONDS:
@@ -216,12 +223,11 @@ class SiteRun:
     def _converged(self) -> bool:
         """Whether the target was reached: all sites agreed so, and nothing that happened since has moved this one."""
         site, until = self.site, self.site.options.until
-        agreed = site.streak >= site.sites or site.stop <= site.iteration
-        return until is not None and agreed and site.estimate <= NOISE * until
+        return until is not None and site.agreement.agreed and site.estimate <= NOISE * until
 
     @property
     def _without(self) -> list[str]:
-        return self.site.missing() if self.site.without is None else self.site.without
+        return self.site.missing() if self.site.agreement.without is None else self.site.agreement.without
 
     async def end(self) -> SiteResult:
         """Take leave of the neighbours, and return the result."""
@@ -235,8 +241,9 @@ class SiteRun:
                 edge.announce(site.now, last=True)
                 edge.outlet.put(farewell.packet())
         if finished:
-            await self._linger()
-        await self._hang_up()
+            await linger(site)
+        self.doors.closing = True
+        await hang_up(site)
         result = SiteResult(
             site.node.x,
             site.iteration,
@@ -250,23 +257,6 @@ class SiteRun:
         )
         site.message = f"ended after {site.iteration} iterations"
         return result
-
-    async def _linger(self) -> None:
-        """Stay reachable until the neighbours have finished, so that none takes this site for a dead one."""
-        site, until = self.site, time.monotonic() + self.site.options.linger
-        while any(edge.live for edge in site.edges.values()) and time.monotonic() < until and not site.leaving:
-            site.message = "has finished; waiting for the others to finish"
-            await site.changed(BEAT / 4)
-
-    async def _hang_up(self) -> None:
-        """Close all connections when the last packets have left."""
-        self.doors.closing = True
-        site, until = self.site, time.monotonic() + CLOSE_SECONDS
-        for edge in site.edges.values():
-            if edge.outlet is not None:
-                edge.outlet.close("the run has ended")
-        while any(edge.outlet is not None for edge in site.edges.values()) and time.monotonic() < until:
-            await site.changed(BEAT / 20)
 
     async def _follow_roster(self) -> None:
         """Dial the neighbours that this site dials, and follow changes of the roster."""
@@ -286,8 +276,10 @@ class SiteRun:
             await asyncio.to_thread(member.refresh)
 
     async def _grow(self) -> None:
-        """Give the node links to sites that were added to the roster."""
+        """Give the node links to sites that were added to the roster, if there are such."""
         site, roster = self.site, self.site.membership.roster
+        if not site.membership.trusted.keys() - site.edges.keys():
+            return
         node = await site.compute(site.node.for_network, roster.network(), roster.link_ids())
         site.use(node)
         site.tell(f"the roster has new links; this site has {len(node.links)} now")

@@ -130,4 +130,20 @@ def read_schedule(file: str | PathLike[str]) -> tuple[str, list[Turn]]:
         raise InputError(f"{path} is no schedule, or a damaged one: {error}") from None
     if not turns:
         raise InputError(f"{path} is an empty schedule")
+    _check_one_run(path, turns)
     return site, turns
+
+
+def _check_one_run(path: Path, turns: list[Turn]) -> None:
+    """Raise an `InputError` if a file holds two runs.
+
+    A site that comes back with nothing begins its links in epochs that they have not had, as its neighbours know those.
+    Only if all have begun anew, the same epochs come again.
+    """
+    before, since = set[tuple[str, int]](), set[tuple[str, int]]()
+    for turn in turns:
+        if turn.restored == -1:
+            before, since = before | since, set()
+        since |= {(other, epoch) for at in (turn.sent, turn.applied) for other, (epoch, _) in at.items()}
+        if before & since:
+            raise InputError(f"{path} holds two runs, one after the other: give each run a file of its own")

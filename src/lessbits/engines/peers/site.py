@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from lessbits.engines.peers.agreement import Agreement
 from lessbits.engines.peers.edge import DIGEST_EVERY, Control, Edge, Ends
 from lessbits.engines.peers.options import Membership, SiteOptions
 from lessbits.engines.peers.patience import BEAT, Patience
@@ -56,10 +57,10 @@ class Site:
         self.thread = ThreadPoolExecutor(1, "lessbits-compute")
         self.news = asyncio.Event()
         self.edges: dict[str, Edge] = {}
-        self.iteration, self.stop, self.streak, self.estimate = 0, NEVER, 0, float("inf")
-        self.without: list[str] | None = None  # neighbours that were missing when the end was decided, once it is
+        self.iteration, self.estimate = 0, float("inf")
+        self.agreement = Agreement(options, len(membership.roster.sites))
+        self.turned_away: set[str] = set()  # neighbours that came when the end was being agreed on
         self.apart = np.full(len(node.links), np.inf)
-        self.below_at = -(2**40)  # the last iteration in which the estimate was below the target
         self.loss: float | None = None
         self.began_computing: float | None = None
         self.leaving = ""  # why the run ends early, once it does
@@ -67,7 +68,6 @@ class Site:
         self.started = time.monotonic()
         self.events: list[dict[str, Any]] = []
         self.listeners: list[Callable[[str], None]] = []  # called with each event
-        self.sites = len(membership.roster.sites)
         self.add_links()
 
     def add_links(self) -> None:
@@ -95,7 +95,7 @@ class Site:
         apart = dict(zip(self.node.neighbors, self.apart, strict=True))
         self.apart = np.array([apart.get(number, np.inf) for number in node.neighbors])
         self.node = node
-        self.sites = len(self.membership.roster.sites)
+        self.agreement.sites = max(self.agreement.sites, len(self.membership.roster.sites))
         self.add_links()
 
     def tell(self, text: str) -> None:
@@ -108,7 +108,9 @@ class Site:
     @property
     def now(self) -> Control:
         """What this site says of itself."""
-        return Control(self.iteration, self.stop, self.streak, min(self.estimate, 3e38))
+        agreed = self.agreement
+        stop = self.iteration if agreed.ended else NEVER
+        return Control(self.iteration, stop, agreed.streak, min(self.estimate, 3e38), agreed.sites)
 
     def by_row(self) -> list[Edge]:
         """Return the edges in the order of the node's links."""
@@ -135,9 +137,8 @@ class Site:
     async def iterate(self) -> None:
         """Take one iteration."""
         edges = self.by_row()
-        # Once the end is decided, x is the solution for those who were there then: a link that fails in the last
-        # iterations keeps its dual, since a reset would move x away from it with no time left to come back.
-        resets = [edge for edge in edges if edge.must_reset and self.stop == NEVER]
+        # Once this site has agreed to the end, a link that fails keeps its dual, unless all go on after all.
+        resets = [edge for edge in edges if edge.must_reset and not self.agreement.agreed]
         for edge in resets:
             edge.must_reset = False  # also if it must be reset once more while that is computed
         speaking = {edge.row: edge.epoch for edge in edges if edge.live}
@@ -171,7 +172,7 @@ class Site:
         up = np.zeros(len(node.links), bool)
         up[list(speaking)] = True
         # Now and then; and always near the target, so that no run ends where two ends differ.
-        near = self.streak > 0
+        near = self.agreement.streak > 0
         due = [edge for edge in self.by_row() if edge.row in speaking and (near or edge.round % DIGEST_EVERY == 0)]
         digests = {edge.row: node.digest(edge.row, edge.first) for edge in due if edge.round}
         return node.send(self.iteration, up), digests
@@ -196,35 +197,11 @@ class Site:
             if self.options.lockstep:
                 if all(edge.heard.iteration >= self.iteration for edge in waited):
                     return
-            elif self.stop != NEVER or not any(edge.round in edge.sent for edge in waited):
+            elif not any(edge.round in edge.sent for edge in waited):
                 return  # nobody owes this site an answer, as in an iteration without an exchange
             elif any(edge.ready() for edge in waited):
                 return
             await self.changed(BEAT)
-            self._pass_on_the_stop()
-
-    def _pass_on_the_stop(self) -> None:
-        """Tell the neighbours that the end was decided: all must know it before one that is silent is set aside."""
-        before = self.stop
-        self._hear_of_the_stop()
-        if self.stop < before:
-            for edge in self.edges.values():
-                edge.announce(self.now)
-
-    def _hear_of_the_stop(self) -> None:
-        """Believe neighbours that say when the run ends, if that can be true.
-
-        When all sites have been below the target, so has this one, not longer ago than news goes to the farthest and
-        back. So a neighbour that is wrong, or lies, does not end the run of a site that is far from its target.
-        """
-        if not self.options.alone and self.iteration - self.below_at <= 2 * self.sites:
-            self._decide(min((edge.heard.stop for edge in self.edges.values()), default=NEVER))
-
-    def _decide(self, stop: int) -> None:
-        """Note that the run ends after an iteration, if it does not end sooner."""
-        if stop < self.stop:
-            self.stop = stop
-            self.without = self.missing() if self.without is None else self.without
 
     def missing(self) -> list[str]:
         """Return the neighbours that take no part now."""
@@ -232,8 +209,8 @@ class Site:
 
     @property
     def closed(self) -> bool:
-        """Whether the end is decided, so that nobody can join any more."""
-        return self.stop != NEVER or self.state == "finished"
+        """Whether this site has agreed to the end, or has ended, so that nobody can join."""
+        return self.agreement.agreed or self.state == "finished"
 
     @property
     def abandoned(self) -> bool:
@@ -252,32 +229,19 @@ class Site:
         self.iteration += 1
 
     def _estimate(self, residual: float) -> None:
-        """Estimate the error, and find out whether all sites have been below the target for long enough."""
-        live = [edge for edge in self.edges.values() if edge.live]
+        """Estimate the error, and count for how long all sites have been below the target."""
         # A neighbour that has finished counts as it was: without it, this site would look closer than it is.
         apart = max((float(self.apart[edge.row]) for edge in self.edges.values() if edge.epoch), default=0.0)
         self.estimate = residual / self.convexity**2 + apart
-        if self.options.until is None:
-            self._hear_of_the_stop()
-            return
         # A link that was dropped in this iteration is reset in the next, which moves the optimum.
         settled = not any(edge.must_reset or edge.returning for edge in self.edges.values())
-        below = self.estimate <= self.options.until and settled
-        self.below_at = self.iteration if below else self.below_at
-        self._hear_of_the_stop()
-        heard = [] if self.options.alone else [edge.heard.streak for edge in live]
-        self.streak = 1 + min([self.streak, *heard]) if below else 0
-        if self.streak >= self.sites:
-            # News needs as many iterations as there are sites, at most, to reach them all.
-            later = self.sites if self.options.lockstep and not self.options.alone else 0
-            self._decide(self.iteration + later)
+        below = self.options.until is not None and self.estimate <= self.options.until and settled
+        self.agreement.update(below, self.edges.values(), self.missing())
 
     @property
     def done(self) -> bool:
         """Whether the run has ended for this site."""
-        if self.iteration >= self.options.iterations:
-            return True
-        return self.stop != NEVER and (self.iteration > self.stop or not self.options.lockstep)
+        return self.iteration >= self.options.iterations or self.agreement.ended
 
     # ------------------------------------------------------------------ neighbours that fail
 

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lessbits._internal.files import make_folder
+from lessbits.engines.distributed.one_gradient import check_one_gradient
 from lessbits.engines.peers.checkpoint import SiteCheckpoints
-from lessbits.engines.peers.options import Membership, SiteOptions
+from lessbits.engines.peers.joining import join
+from lessbits.engines.peers.options import SiteOptions
 from lessbits.engines.peers.patience import FLOOR
-from lessbits.engines.peers.program import SiteNode
+from lessbits.engines.peers.program import SiteNode, check_method
 from lessbits.engines.peers.result import run_mark
-from lessbits.engines.peers.roster_file import RosterFile
 from lessbits.engines.peers.run import SiteRun
 from lessbits.engines.peers.site import Site
 from lessbits.engines.peers.site_file import read_site
@@ -51,9 +52,10 @@ class TrainingSite:
         patience: float | None = None,
     ) -> None:
         file = read_site(Path(site_file))
-        key, certificate = file.read_identity()
-        membership = Membership(file.name, key, certificate, RosterFile(file.roster).current)
+        membership = join(file)
         roster = membership.roster
+        check_method(method)
+        check_one_gradient(method, roster.network(), problem.dim)
         self.number = roster.number(file.name)
         self.node = SiteNode(problem, method, roster.network(), self.number, roster.link_ids(), seed, code)
         self.node.begin(start)
