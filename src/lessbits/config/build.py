@@ -75,7 +75,7 @@ class Experiment:
             metrics=self.metrics or None,
             faults=self.faults,
         )
-        origin = settings.model_dump(), provenance(self.problem, self.network, self.method)
+        origin = settings.model_dump(), provenance(self.problem, self.network, self.method, self.faults)
         try:
             trace = run_where_held(self.problem, self.network, self.method, options, settings.encode)
         except Interrupted as stop:

@@ -120,7 +120,7 @@ def finish(
     columns = recorder.columns(options.link_model)
     about = problem, recorder.network, method
     past = {} if options.faults is None else history(options.faults, recorder.network, iteration)
-    origin = run_settings(*about, options), {**made_in_python(*about), **past}
+    origin = run_settings(*about, options), {**made_in_python(*about, options.faults), **past}
     trace = Trace(columns, ending.x, converged, diverged, message, ending.compile_seconds, *origin)
     if ending.interrupted:
         raise Interrupted(trace)
