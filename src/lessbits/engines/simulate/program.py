@@ -223,17 +223,13 @@ class Program:
             return jnp.int32(self.local.links.shape[0])
         return jnp.sum(message.active, dtype=jnp.int32)
 
-    def _bytes(self, message: Message, length: Any, times: jax.Array | None = None) -> RowLengths | None:
-        """Return the bytes of bodies whose length varies, per row, or per link if only some links send.
-
-        `times` is how often each link sends its message.
-        """
+    def _bytes(self, message: Message, length: Any) -> RowLengths | None:
+        """Return the bytes of bodies whose length varies, per row, or per link if only some links send."""
         if length is None:
             return None
         rows = length(message.payload)
         if message.active is not None:
             rows = jnp.where(message.active, rows if message.per_link else rows[self.local.owner], 0)
-            rows = rows if times is None else rows * times.astype(rows.dtype)
         return RowLengths(Sum.of(rows), message.per_link or message.active is not None)
 
     def score(self, state: State) -> dict[str, jax.Array]:

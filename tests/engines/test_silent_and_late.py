@@ -1,0 +1,60 @@
+"""Links that are silent while messages are lost or late, and what is counted in which iteration."""
+
+import numpy as np
+import pytest
+
+from lessbits import EdgeDual, Event, Faults, LeastSquares, make_network, make_quantizer, pytree, simulate
+
+DIM = 4
+QUANTIZER = make_quantizer("dit-4", DIM)
+METHOD = EdgeDual(0.3, 0.9, 1 / (1 + QUANTIZER.omega(DIM)), 3.0, QUANTIZER)
+PATH, PAIR = make_network("path", 4), make_network("path", 2)
+PROBLEM, OF_TWO = (LeastSquares.random(nodes, DIM, condition=5.0) for nodes in (4, 2))
+
+
+@pytree
+class Rounds:
+    """How many rounds all links have applied."""
+
+    def __call__(self, state, problem):
+        return state.round.sum()
+
+
+def run(faults, problem=PROBLEM, network=PATH, iterations=100, **options):
+    options = {"record_every": 1, "measures": {"rounds": Rounds()}, **options}
+    return simulate(problem, network, METHOD, iterations=iterations, faults=faults, **options)
+
+
+@pytest.mark.parametrize("delay", [None, (2, 4)])
+def test_a_try_is_counted_when_it_is_made(delay):
+    trace = run(Faults(lose=0.9, delay=delay))
+    per_iteration = np.diff(trace["messages"])
+    assert per_iteration.max() <= PATH.links
+    assert trace["messages"][1] == PATH.links  # the first tries, whatever becomes of them
+    bits = np.diff(trace["wire_bits_per_link"])
+    assert np.array_equal(bits > 0, per_iteration > 0)
+    # A lost message is sent again after an iteration, or after the longest delay.
+    assert (per_iteration[1:3] > 0).any() == (delay is None)
+    assert trace["messages"][-1] > 2 * trace["rounds"][-1]
+
+
+SILENT = [
+    {"events": [Event(20, "silence", link=(0, 1)), Event(60, "heal", link=(0, 1))]},
+    {"events": [Event(20, "pause", node=0), Event(20, "pause", node=1), Event(60, "resume", node=0)]},
+    {"graphs": [[(0, 1)]] * 20 + [[]] * 40},
+]
+
+
+@pytest.mark.parametrize("silent", SILENT, ids=["silenced", "paused", "not in the graph"])
+@pytest.mark.parametrize("late", [{"lose": 0.8}, {"delay": (3, 6)}], ids=str)
+def test_a_silent_link_carries_nothing_and_sends_nothing_again(silent, late):
+    trace = run(Faults(**late, **silent), OF_TWO, PAIR, 120)
+    for column in ("messages", "rounds", "wire_bits_per_link"):
+        assert len(set(trace[column][20:61])) == 1, column
+    if "pause" not in str(silent):
+        assert trace["rounds"][-1] > trace["rounds"][60]  # what was under way then arrives
+
+
+def test_silence_with_late_and_lost_messages_leaves_a_linear_rate():
+    faults = Faults(lose=0.2, delay=(0, 2), drop=0.3, fail=0.05, heal=0.5)
+    assert run(faults, iterations=4000, record_every=1000)["error"][-1] < 1e-18
