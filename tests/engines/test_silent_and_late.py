@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lessbits import EdgeDual, Event, Faults, LeastSquares, make_network, make_quantizer, pytree, simulate
+from lessbits.quantizers.exact import Exact
 
 DIM = 4
 QUANTIZER = make_quantizer("dit-4", DIM)
@@ -58,3 +59,24 @@ def test_a_silent_link_carries_nothing_and_sends_nothing_again(silent, late):
 def test_silence_with_late_and_lost_messages_leaves_a_linear_rate():
     faults = Faults(lose=0.2, delay=(0, 2), drop=0.3, fail=0.05, heal=0.5)
     assert run(faults, iterations=4000, record_every=1000)["error"][-1] < 1e-18
+
+
+def joined(*events, **faults):
+    events = [Event(20, "leave", node=1), *events, Event(40, "join", node=1)]
+    return run(Faults(events=events, start="neighbour", **faults), iterations=41)
+
+
+def copies(trace):
+    """Return how many iterates were sent besides messages, from the bits per link of the last iteration."""
+    sent = np.diff(trace["messages"])[-1] * QUANTIZER.bits(DIM)
+    return (np.diff(trace["total_bits"])[-1] - sent) / Exact().bits(DIM)
+
+
+def test_a_neighbour_sends_its_iterate_only_where_a_link_speaks_and_nominal_bits_count_it():
+    assert copies(joined()) == 1
+    from_other = joined(Event(30, "silence", link=(0, 1)))
+    assert copies(from_other) == 1
+    assert copies(joined(Event(30, "pause", node=0), Event(30, "pause", node=2))) == 0
+    assert copies(joined(Event(30, "silence", link=(0, 1)), Event(30, "silence", link=(1, 2)))) == 0
+    # Of the other neighbour, which is elsewhere.
+    assert np.abs(from_other.x[1] - joined().x[1]).max() > 1e-6

@@ -25,6 +25,7 @@ def faults_in_words(trace: Trace) -> str:
     words += [counted(len(trace.events), "event")] if trace.events else []
     parts = trace.provenance.get("parts", [])
     words += [f"{printable(parts[-1][1])}, each with its own optimum"] if parts and parts[-1][1] != ONE_PART else []
+    words += [printable(text) for _, text in trace.provenance.get("part_ends", [])]
     spoken = f"links spoke {100 * mean_of(trace, 'speaking', 'iteration'):.3g} % of the time"
     age = mean_of(trace, "staleness", "messages")
     return "; ".join([*words, spoken + (f", messages {age:.2g} iterations old on arrival" if age else "")])
