@@ -112,7 +112,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
     """
     problem, network, settings, metrics = build_all_parts(settings, transport)
     _check_method(problem, settings)
-    faults = faults_in(settings)
+    faults = faults_in(settings, network)
     if faults is not None and (transport is not None or settings.encode):
         raise InputError("faults are simulated: leave out --engine mpi and --encode")
     if transport is None and settings.stepsizes == "practical":

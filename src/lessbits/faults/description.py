@@ -77,6 +77,8 @@ class Faults:
         graphs: The links that may speak in iteration k are those of graph k modulo their number: lists of edges.
         events: What happens at given times, in order.
         start: Where a node that joins begins: at the "start", or at the iterate of a "neighbour", which is sent to it.
+        share: The share of iterations in which a link speaks, for step sizes; by default that of the entries above. A
+            recording has it.
         seed: Seed of everything random here; by default that of the run.
 
     Example:
@@ -100,6 +102,7 @@ class Faults:
     graphs: Sequence[Sequence[tuple[int | str, int | str]]] = ()
     events: Sequence[Event] = ()
     start: str = "start"
+    share: float | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -109,6 +112,7 @@ class Faults:
             self._set(name, float(check_number(name, getattr(self, name), 0, 0.999)))
         for name in ("heal", "part"):
             self._set(name, float(check_number(name, getattr(self, name), 0.001, 1)))
+        self._set("share", None if self.share is None else float(check_number("share", self.share, 1e-9, 1)))
         check_name("start of nodes that join", self.start, STARTS)
         self._set("seed", None if self.seed is None else check_seed(self.seed))
         self._set("delay", None if self.delay is None else _delay(self.delay))
@@ -151,6 +155,8 @@ class Faults:
     @property
     def speaking(self) -> float:
         """The share of iterations in which a link speaks, in the long run."""
+        if self.share is not None:
+            return self.share
         burst = self.fail / (self.fail + self.heal)
         shared = (
             sum(map(len, self.graphs))
