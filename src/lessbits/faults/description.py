@@ -109,6 +109,8 @@ class Faults:
         """Check the values that need no network."""
         # Numbers become Python's, and lists become tuples, so that equal faults compare equal.
         for name in ("drop", "fail", "lose"):
+            if getattr(self, name) == 1:
+                raise InputError(f"{name} is 1, but then no message ever arrives: give a probability from 0 to 0.999")
             self._set(name, float(check_number(name, getattr(self, name), 0, 0.999)))
         for name in ("heal", "part"):
             self._set(name, float(check_number(name, getattr(self, name), 0.001, 1)))

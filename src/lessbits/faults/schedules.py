@@ -65,8 +65,8 @@ def base_graphs(nodes: int, neighbors: int = 1) -> list[Edges]:
     """Return graphs in which each node has at most k neighbours, and which together mix all nodes exactly.
 
     These are the simple Base-(k+1) graphs of Takezawa et al. (2023), for numbers of nodes without prime factors above
-    k + 1. Nodes are numbered in a mixed base whose digits are below k + 1. In the graph of a digit, nodes that differ in
-    this digit alone are connected.
+    k + 1. Nodes are numbered in a mixed base whose digits are below k + 1. In the graph of a digit, nodes that differ
+    in this digit alone are connected.
 
     Args:
         nodes: The number of nodes.
@@ -127,8 +127,8 @@ def union_of(graphs: Sequence[Sequence[Sequence[Any]]], nodes: int, weights: str
 def record_faults(faults: Faults, network: Network, iterations: int, seed: int = 0) -> Faults:
     """Return faults in which the links that speak by chance are written down, to replay them.
 
-    The share of iterations in which links speak is kept, so that practical step sizes are those of the faults. To replay
-    a run to the bit, give it the seed that it had, which is also that of its quantizer.
+    The share of iterations in which links speak is kept, so that practical step sizes are those of the faults. To
+    replay a run to the bit, give it the seed that it had, which is also that of its quantizer.
 
     Args:
         faults: The faults to record.
