@@ -26,7 +26,7 @@ def test_the_file_on_the_page_is_run(
     found = run_command(monkeypatch, capsys, *shlex.split(command))
     assert found.status == 0, found.err
     said = " ".join(found.out.split())
-    assert "faults drop 0.1; part 0.9; 1 slow node; 6 events; links spoke" in said
+    assert "faults drop 0.1; part 0.9; node 4 3 × slower; 6 events; links spoke" in said
     trace = Trace.load(tmp_path / "run.trace")
     assert trace["error"][-1] < 1e-12
     assert trace.provenance["gone"] == [[3, 100, 300]]

@@ -84,7 +84,9 @@ def test_a_line_says_what_the_faults_were(trace):
     assert faults_in_words(trace) == f"drop 0.25; delay 1; 6 events; {ended}"
     apart = {**trace.provenance, "parts": PARTS[:1], "events": [], "faults": {"slow": {"3": 5}, "graphs": [[], []]}}
     told = faults_in_words(trace.with_settings({}, apart))
-    assert told.startswith("1 slow node; 2 graphs; 2 parts: nodes 3-7 and nodes 0-2, each with its own optimum; links")
+    assert told.startswith(
+        "node 3 5 × slower; 2 graphs in turn; 2 parts: nodes 3-7 and nodes 0-2, each with its own optimum; links"
+    )
     assert faults_in_words(Trace({"iteration": np.zeros(1)}, np.zeros((1, 1)), False, False, "", 0.0)) == ""
 
 
