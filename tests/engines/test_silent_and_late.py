@@ -1,9 +1,24 @@
 """Links that are silent while messages are lost or late, and what is counted in which iteration."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from lessbits import EdgeDual, Event, Faults, LeastSquares, make_network, make_quantizer, pytree, simulate
+from lessbits import (
+    EdgeDual,
+    Event,
+    Faults,
+    Gradients,
+    InputError,
+    LeastSquares,
+    make_method,
+    make_network,
+    make_quantizer,
+    pytree,
+    simulate,
+)
+from lessbits.engines.simulate import run as simulator
 from lessbits.quantizers.exact import Exact
 
 DIM = 4
@@ -21,8 +36,11 @@ class Rounds:
         return state.round.sum()
 
 
+ROUNDS = Rounds()
+
+
 def run(faults, problem=PROBLEM, network=PATH, iterations=100, **options):
-    options = {"record_every": 1, "measures": {"rounds": Rounds()}, **options}
+    options = {"record_every": 1, "measures": {"rounds": ROUNDS}, **options}
     return simulate(problem, network, METHOD, iterations=iterations, faults=faults, **options)
 
 
@@ -61,9 +79,53 @@ def test_silence_with_late_and_lost_messages_leaves_a_linear_rate():
     assert run(faults, iterations=4000, record_every=1000)["error"][-1] < 1e-18
 
 
+def test_methods_that_need_every_message_lose_it_at_one_end_only():
+    """A silent link leaves both ends as they are. If only one of them hears, what they track is wrong."""
+    method = make_method("gradient-tracking", PROBLEM, PATH, stepsizes="practical")
+    silent, lost = (
+        simulate(PROBLEM, PATH, method, iterations=3000, record_every=3000, faults=faults)
+        for faults in (Faults(drop=0.05), Faults(lose=0.05))
+    )
+    assert silent["error"][-1] < 1e-20
+    assert lost.diverged or lost["error"][-1] > 1e-6
+    assert lost["messages"][-1] % lost["iteration"][-1] == 0  # all are sent, and none is sent again
+    with pytest.raises(InputError, match="tree has no answer to messages that are lost"):
+        simulate(PROBLEM, PATH, make_method("tree", PROBLEM, PATH), iterations=9, faults=Faults(lose=0.1))
+
+
+def test_variance_reduced_gradients_are_linear_with_faults_and_stochastic_ones_reach_their_floor():
+    events = [Event(300, "leave", node=3), Event(600, "join", node=3)]
+    ends = {}
+    for option in "CD":
+        method = replace(METHOD, eta=0.1, gradients=Gradients(option))
+        trace = simulate(
+            PROBLEM, PATH, method, iterations=12_000, record_every=6000, faults=Faults(drop=0.3, events=events)
+        )
+        ends[option] = trace["error"]
+    assert ends["D"][-1] < 1e-12
+    assert 1e-12 < ends["C"][-1] < ends["C"][0]
+
+
+def test_other_faults_compile_no_other_program():
+    """Late and lost messages are a second program, since they are kept in flight."""
+    for faults in (Faults(drop=0.1), Faults(delay=(1, 2))):
+        run(faults, measures=None)
+    before = simulator._run_chunk._cache_size()
+    for faults in (
+        Faults(drop=0.5, part=0.9),
+        Faults(fail=0.1, heal=0.5, slow={2: 3}),
+        Faults(events=[Event(9, "leave", node=3), Event(30, "silence", link=(0, 1))]),
+        Faults(graphs=[[(0, 1), (1, 2), (2, 3)]]),
+        Faults(lose=0.2),
+        Faults(delay=(0, 3), link_delays={(0, 1): (4, 4)}, drop=0.2),
+    ):
+        run(faults, measures=None)
+    assert simulator._run_chunk._cache_size() == before
+
+
 def joined(*events, **faults):
     events = [Event(20, "leave", node=1), *events, Event(40, "join", node=1)]
-    return run(Faults(events=events, start="neighbour", **faults), iterations=41)
+    return run(Faults(events=events, start="neighbour", **faults), iterations=41, measures=None)
 
 
 def copies(trace):

@@ -196,7 +196,7 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path):
         (Faults(part=0.5), 0.25, 0, {"silence"}),
         (Faults(graphs=[[(0, 1)], [(1, 2)]]), 0.5, 0, {"silence"}),
         (Faults(delay=(1, 5)), 1.0, 5, {"delay"}),
-        (Faults(lose=0.1), 1.0, 1, {"delay"}),
+        (Faults(lose=0.1), 1.0, 1, {"loss"}),
         (Faults(link_delays={(0, 1): (2, 7)}), 1.0, 7, {"delay"}),
         (Faults(events=[Event(3, "leave", node=1)]), 1.0, 0, {"churn"}),
     ],

@@ -107,6 +107,11 @@ class Conditions:
         spoken = self.graphs[iteration % self.graph_count]
         return Now(self.links & ~self.quiet & spoken & (coins[:, 0] >= drop) & ~burst, awake), burst
 
+    def heard(self, iteration: jax.Array) -> jax.Array:
+        """Return the links whose owner gets what the other end sends, where nothing is sent again."""
+        draw = draws(Step(self.seed, iteration), jnp.arange(self.links.shape[0], dtype=jnp.int32), Purpose.DELAY)
+        return draw.uniform(1, jnp.dtype(jnp.float32))[:, 0] >= self.chances[4]
+
     def tries(self, rounds: jax.Array) -> Tries:
         """Return how the message of each link's round fares. It is drawn by round, so that resuming changes nothing."""
         links = jnp.arange(self.links.shape[0], dtype=jnp.int32)

@@ -70,6 +70,8 @@ class Faults:
         fail: The probability that a burst of silence begins at a link, in each iteration (Gilbert and Elliott's model).
         heal: The probability that a burst ends.
         lose: The probability that a message is lost, and sent again an iteration later, or later as `delay` says.
+            Methods that have no answer to late messages do not send it again: the receiver leaves the link out of
+            that iteration, and the sender, which does not know, does not.
         delay: The fewest and the most iterations by which a message is late, drawn for each; None if none is late.
         link_delays: The delays of some links, by their two nodes, in place of `delay`.
         part: The probability that a node takes part in an iteration.
@@ -185,11 +187,13 @@ class Faults:
 
     @property
     def kinds(self) -> set[str]:
-        """What a method must survive: "silence", "churn" (nodes or links that lose their state) and "delay"."""
+        """What a method must survive: "silence", "churn" (nodes or links that lose their state), "delay" and "loss"."""
         silent = self.drop or self.fail or self.part < 1 or self.graphs or self.slow
         silent = silent or any(event.what in ("pause", "silence") for event in self.events)
         churn = any(event.what in ("leave", "crash", "join", "fail") for event in self.events)
-        return {name for name, there in (("silence", silent), ("churn", churn), ("delay", self.late)) if there}
+        delay = self.delay is not None or self.link_delays
+        told = {"silence": silent, "churn": churn, "delay": delay, "loss": self.lose}
+        return {name for name, there in told.items() if there}
 
     def __repr__(self) -> str:
         """Show what differs from a network without faults."""

@@ -108,7 +108,7 @@ class EdgeDual(Method):
     compresses = True
     mixes = False  # θ damps any weights
     takes_local_steps = True
-    runs_with = ("silence", "churn", "delay")
+    runs_with = ("silence", "churn", "delay", "loss")
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:

@@ -82,7 +82,7 @@ class PrimalDual(Method):
     corrected: bool = static(default=False)
 
     name = "primal-dual"
-    runs_with = ("silence", "churn")
+    runs_with = ("silence", "churn", "loss")
     step_sizes = (
         StepSize("theta", "θ", "step size of the dual variable"),
         StepSize("eta", "η", "step size of the gradient"),

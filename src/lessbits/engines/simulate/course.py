@@ -11,6 +11,7 @@ import numpy as np
 from lessbits._internal.logging import logger
 from lessbits._internal.pytrees import put
 from lessbits._internal.wording import counted
+from lessbits.engines.checks import sends_again
 from lessbits.engines.options import RunOptions
 from lessbits.engines.parts import PartsTarget, losses_of_parts
 from lessbits.engines.recording.recorder import Recorder
@@ -50,7 +51,7 @@ class Course:
             )
         self.conditions = Conditions.of(options.faults, network, options.seed)
         self.choice = options.metric_choice(problem)
-        method = program.method.with_delays() if options.faults.late else program.method
+        method = program.method.with_delays() if sends_again(options.faults, program.method) else program.method
         self.program = faulty(replace(program, method=method), self.conditions, self._target(program, 0))
         self.whole = program.target
         self.fresh: State = None

@@ -112,6 +112,9 @@ class FaultyProgram(Program):
         flight, applied, age = state.flight, active[0], jnp.int32(0)
         if flight is None:
             inbox = self.exchange(outbox)
+            if "delay" not in self.method.runs_with:  # a lost message is not sent again, and its sender does not know
+                applied = active[0] & self.conditions.heard(iteration)
+                local = replace(local, up=speaks & applied)
         else:
             flight, again, bytes_again = self._try_again(flight, speaks, iteration)
             messages = [messages[0] + again]

@@ -14,6 +14,7 @@ from lessbits._internal.pytrees import computed_once, on_cpu, put, pytree, stati
 from lessbits._internal.randomness import Step, make_seed
 from lessbits._internal.summation import Sum, add_up
 from lessbits.codecs.base import Codec
+from lessbits.engines.checks import sends_again
 from lessbits.engines.memory import check_run_fits
 from lessbits.engines.options import RunOptions
 from lessbits.engines.schedule import end_of_record
@@ -99,7 +100,7 @@ class Program:
     ) -> "Program":
         """Return the program of a run. The options must be checked."""
         local = LocalNetwork.of(network)
-        check_run_fits(problem, local, method, late=options.faults is not None and options.faults.late)
+        check_run_fits(problem, local, method, late=sends_again(options.faults, method))
         target = Target.of(problem, options.metric_choice(problem))
         return cls(
             method.prepare(problem),
