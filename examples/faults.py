@@ -47,7 +47,7 @@ def main(quick: bool) -> dict[str, dict[str, lessbits.Trace]]:
     network = lessbits.make_network("random-regular:4", 16)
 
     def run(method: Any, faults: lessbits.Faults) -> lessbits.Trace:
-        return lessbits.simulate(problem, network, method, iterations=iterations, record_every=20, faults=faults)
+        return lessbits.simulate(problem, network, method, iterations=iterations, record_every=25, faults=faults)
 
     def make(name: str, quantizer: str, further: dict[str, Any]) -> Any:
         def given(**sizes: float) -> Any:
