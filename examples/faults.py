@@ -1,4 +1,4 @@
-"""What happens to six methods when links are silent, and when a node leaves and returns with nothing.
+"""What happens to six methods when links are silent, messages are lost, and a node leaves and returns with nothing.
 
 Ridge regression with κ = 20 on a random 4-regular network of 16 nodes. All step sizes are the practical ones, chosen
 for a network without faults, except η of DGD and Choco: theirs is the best of four, as a constant step size leaves
@@ -35,6 +35,7 @@ def networks(iterations: int) -> dict[str, lessbits.Faults]:
     return {
         "Nothing fails": lessbits.Faults(),
         "Each link silent in 10 % of the iterations": lessbits.Faults(drop=0.1),
+        "Each message lost with probability 10 %": lessbits.Faults(lose=0.1),
         "A node leaves, and returns with nothing": lessbits.Faults(events=events),
     }
 
@@ -46,7 +47,7 @@ def main(quick: bool) -> dict[str, dict[str, lessbits.Trace]]:
     network = lessbits.make_network("random-regular:4", 16)
 
     def run(method: Any, faults: lessbits.Faults) -> lessbits.Trace:
-        return lessbits.simulate(problem, network, method, iterations=iterations, record_every=20, faults=faults)
+        return lessbits.simulate(problem, network, method, iterations=iterations, record_every=25, faults=faults)
 
     def make(name: str, quantizer: str, further: dict[str, Any]) -> Any:
         def given(**sizes: float) -> Any:
@@ -72,14 +73,17 @@ def plot(panels: dict[str, dict[str, lessbits.Trace]]) -> Any:
     from lessbits.report.plots import LINES, in_style, new_figure
 
     def draw() -> Any:
-        figure, (axes,) = new_figure(1, len(panels), width=4.2, height=3.9)
+        figure, rows = new_figure(2, 2, width=5.6, height=3.3)
+        axes = rows.ravel()
         for axis, (panel, traces) in zip(axes, panels.items(), strict=True):
             for number, (label, trace) in enumerate(traces.items()):
                 trace.plot(axis=axis, label=label, linestyle=LINES[number // 3])
             axis.set_title(panel)
-        for axis in axes[1:]:
+        for axis in rows[:, 1]:
             axis.set_ylabel("")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+        for axis in rows[0]:
+            axis.set_xlabel("")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         return figure
 
     return in_style(draw)()

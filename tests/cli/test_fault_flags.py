@@ -30,11 +30,11 @@ def test_flags_and_a_file_say_the_same(here, tmp_path):
     assert results[0]["error"] < 1e-9
 
 
-def test_delays_of_single_links_are_summed_up(here, tmp_path):
+def test_delays_of_single_links_are_told(here, tmp_path):
     (tmp_path / "faults.toml").write_text('link_delays = [{link = [0, 1], delay = "1-2"}]')
     done = here(*RUN, "--faults", tmp_path / "faults.toml")
     assert done.status == 0, done.err
-    assert "1 link delay; links spoke" in done.out
+    assert "link 0-1 1-2 late; links spoke" in " ".join(done.out.split())
 
 
 @pytest.mark.parametrize(

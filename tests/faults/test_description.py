@@ -27,7 +27,8 @@ PAIRS = list(zip(RING.owner.tolist(), RING.neighbor.tolist(), strict=True))
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: Faults(drop=1.0), "drop is 1, but it must be a finite number from 0 to 0.999"),
+        (lambda: Faults(drop=1), "drop is 1, but then no message ever arrives: give a probability from 0 to 0.999"),
+        (lambda: Faults(lose=1.5), "lose is 1.5, but it must be a finite number from 0 to 0.999"),
         (lambda: Faults(drop="often"), "drop is 'often', but it must be a number"),
         (lambda: Faults(part=0), "part is 0"),
         (lambda: Faults(delay="5-1"), "the first number must not be above the second"),
@@ -195,7 +196,7 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path):
         (Faults(part=0.5), 0.25, 0, {"silence"}),
         (Faults(graphs=[[(0, 1)], [(1, 2)]]), 0.5, 0, {"silence"}),
         (Faults(delay=(1, 5)), 1.0, 5, {"delay"}),
-        (Faults(lose=0.1), 1.0, 1, {"delay"}),
+        (Faults(lose=0.1), 1.0, 1, {"loss"}),
         (Faults(link_delays={(0, 1): (2, 7)}), 1.0, 7, {"delay"}),
         (Faults(events=[Event(3, "leave", node=1)]), 1.0, 0, {"churn"}),
     ],

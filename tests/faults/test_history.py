@@ -5,7 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from lessbits import Event, Faults, LeastSquares, Settings, Trace, make_network
+from lessbits import (
+    EdgeDual,
+    Event,
+    Faults,
+    LeastSquares,
+    Settings,
+    Trace,
+    make_network,
+    make_quantizer,
+    simulate,
+)
 from lessbits.config.build import build
 from lessbits.faults.files import faults_of, plain_faults
 from lessbits.faults.history import MOST_EVENTS, history
@@ -24,9 +34,9 @@ events = [
 ]
 """
 PARTS = [
-    [40, "2 parts: 5 and 3 nodes"],
-    [60, "2 parts: 5 and 2 nodes"],
-    [90, "2 parts: 5 and 3 nodes"],
+    [40, "2 parts: nodes 3-7 and nodes 0-2"],
+    [60, "2 parts: nodes 3-7 and nodes 1-2"],
+    [90, "2 parts: nodes 3-7 and nodes 0-2"],
     [100, "one part"],
 ]
 
@@ -74,8 +84,26 @@ def test_a_line_says_what_the_faults_were(trace):
     assert faults_in_words(trace) == f"drop 0.25; delay 1; 6 events; {ended}"
     apart = {**trace.provenance, "parts": PARTS[:1], "events": [], "faults": {"slow": {"3": 5}, "graphs": [[], []]}}
     told = faults_in_words(trace.with_settings({}, apart))
-    assert told.startswith("1 slow node; 2 graphs; 2 parts: 5 and 3 nodes, each with its own optimum; links")
+    assert told.startswith(
+        "node 3 5 × slower; 2 graphs in turn; 2 parts: nodes 3-7 and nodes 0-2, each with its own optimum; links"
+    )
     assert faults_in_words(Trace({"iteration": np.zeros(1)}, np.zeros((1, 1)), False, False, "", 0.0)) == ""
+
+
+def test_a_network_that_falls_apart_says_which_part_computes_what():
+    problem, network = LeastSquares.random(8, 3, condition=5.0), make_network("path", 8)
+    quantizer = make_quantizer("dit-4", 3)
+    method = EdgeDual(0.3, 0.9, 1 / (1 + quantizer.omega(3)), 3.0, quantizer)
+    faults = Faults(events=[Event(5, "fail", link=(2, 3))])
+    trace = simulate(problem, network, method, iterations=2000, record_every=1000, faults=faults)
+    told = [text for _, text in trace.provenance["part_ends"]]
+    for text, name, nodes in zip(told, ("nodes 3-7", "nodes 0-2"), (np.arange(3, 8), np.arange(3)), strict=True):
+        part = problem.restrict(nodes)
+        best = float(np.mean(part.losses(np.tile(part.solution, (len(nodes), 1)))))
+        assert text == f"{name}: loss {best:.6g} (optimum {best:.6g})"
+        assert text in faults_in_words(trace)
+    whole = simulate(problem, network, method, iterations=2, faults=Faults(drop=0.5))
+    assert "part_ends" not in whole.provenance
 
 
 def test_plain_values_are_read_back():

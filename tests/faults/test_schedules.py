@@ -8,6 +8,7 @@ from lessbits import (
     Faults,
     InputError,
     LeastSquares,
+    Settings,
     base_graphs,
     make_network,
     make_quantizer,
@@ -19,6 +20,7 @@ from lessbits import (
     union_of,
     write_faults,
 )
+from lessbits.config.build import build
 
 PROBLEM = LeastSquares.random(8, 4, condition=5.0)
 QUANTIZER = make_quantizer("dit-4", 4)
@@ -78,6 +80,7 @@ def test_a_recording_replays_the_run_to_the_bit(tmp_path):
     write_faults(record_faults(faults, network, 50, seed=7), tmp_path / "replay.toml")
     again = read_faults(tmp_path / "replay.toml")
     assert again.drop == again.fail == 0
+    assert again.speaking == faults.speaking  # so that step sizes are the same
     second = simulate(PROBLEM, network, METHOD, iterations=50, record_every=10, seed=7, faults=again)
     assert first.x.tobytes() == second.x.tobytes()
 
@@ -106,3 +109,24 @@ def test_a_recording_with_a_slow_node_is_replayed_though_its_length_is_a_multipl
     assert runs[0].x.tobytes() == runs[1].x.tobytes()
     with pytest.raises(InputError, match="the link 3-4 can speak every 2 iterations only, never in its turn"):
         simulate(problem, network, method, iterations=5, faults=Faults(graphs=matchings(network), slow={3: 2}))
+
+
+def test_schedules_have_names_in_files(tmp_path):
+    network, file = make_network("complete", 8), tmp_path / "faults.toml"
+    named = {
+        "matchings": matchings(network),
+        "one-peer-exponential": one_peer_exponential(8),
+        "base:2": base_graphs(8),
+        "base:4": base_graphs(8, 3),
+    }
+    for name, graphs in named.items():
+        file.write_text(f'graphs = "{name}"')
+        assert read_faults(file, network) == Faults(graphs=graphs)
+    settings = {"problem": "least-squares", "nodes": 8, "dim": 2, "network": "complete", "faults": str(file)}
+    assert len(build(Settings.read({**settings, "method": "dgd", "eta": 0.1})).faults.graphs) == 2
+    with pytest.raises(InputError, match="a schedule by name: give read_faults the network"):
+        read_faults(file)
+    for name, line in (("base:1", "the base of graphs is 1"), ("matching", "did you mean 'matchings'")):
+        file.write_text(f'graphs = "{name}"')
+        with pytest.raises(InputError, match=line):
+            read_faults(file, network)

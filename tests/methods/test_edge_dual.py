@@ -250,3 +250,30 @@ def test_only_methods_that_can_take_local_steps():
     assert method.local_steps == 2
     with pytest.raises(InputError, match="unknown skips 'often'"):
         simulate(PROBLEM, NETWORK, edge_dual(skips="often"), iterations=1)
+
+
+NOT_PROVEN = [Faults(part=0.9), Faults(slow={1: 2}), Faults(fail=0.1, heal=0.5), Faults(lose=0.1), Faults(delay=(1, 2))]
+
+
+@pytest.mark.parametrize(("faults", "local_steps"), [*((faults, 1) for faults in NOT_PROVEN), (None, 2)], ids=str)
+def test_step_sizes_without_a_proof_are_refused(faults, local_steps):
+    with pytest.raises(InputError, match="proven only for links that are silent independently"):
+        make_method("edge-dual", PROBLEM, NETWORK, "dit-3", faults=faults, local_steps=local_steps)
+
+
+def test_the_proven_rate_is_that_of_the_step_sizes_and_the_silence():
+    drops = [None, Faults(drop=0.5)]
+    methods = [make_method("edge-dual", PROBLEM, NETWORK, "dit-3", faults=faults) for faults in drops]
+    traces = [
+        simulate(PROBLEM, NETWORK, method, iterations=400, record_every=400, faults=faults)
+        for method, faults in zip(methods, drops, strict=True)
+    ]
+    whole, half = (trace.provenance["rate"] for trace in traces)
+    assert 0 < half < whole < 1
+    for trace, rate in zip(traces, (whole, half), strict=True):  # the proof is for the worst case
+        assert trace["error"][-1] < 100 * trace["error"][0] * (1 - rate) ** 400
+    assert methods[0].proven_rate(PROBLEM, NETWORK, Faults(drop=0.5)) is None  # its sizes are for other silence
+    assert methods[1].proven_rate(PROBLEM, NETWORK, Faults(drop=0.5, part=0.9)) is None
+    random = replace(methods[1], local_steps=2, skips="random")
+    assert random.proven_rate(PROBLEM, NETWORK) == half
+    assert replace(random, skips="regular").proven_rate(PROBLEM, NETWORK) is None

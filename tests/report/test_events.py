@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lessbits.engines.recording.trace import Trace
-from lessbits.report.formats import draw_report
+from lessbits.report.formats import draw_report, markdown_report
 from lessbits.report.page import html_page
 from lessbits.report.plots import new_figure
 from lessbits.report.presence_drawing import COLUMNS, MAX_ROWS, draw_presence
@@ -118,3 +118,19 @@ def test_the_page_marks_events_and_hostile_ones_do_no_harm(browser: Any, tmp_pat
     assert tab.locator("#injected").count() == 0
     assert tab.evaluate("window.ran") is None
     assert not problems
+
+
+def test_a_report_in_markdown_tells_faults_events_and_parts() -> None:
+    apart = {"parts": [[20, "2 parts: node 0 and nodes 2-3"]], "part_ends": [[100, "node 0: loss 1 (optimum 1)"]]}
+    text = markdown_report([made(**apart), made(method="lead", events=[], faults={})])
+    for words in (
+        "- edge-dual",
+        "drop 0.5; 3 events;",
+        "node 0: loss 1 (optimum 1)",
+        "  - before iteration 20: node 1: leave",
+        "  - before iteration 20: now 2 parts: node 0 and nodes 2-3",
+        "  - before iteration 60: node 1: join",
+    ):
+        assert words in text
+    many = markdown_report([made(events=[[at, f"node 1: {at}"] for at in range(50)])])
+    assert "  - and 10 more" in many

@@ -33,12 +33,18 @@ def silences(kind, edges, speaking):
     if kind == "one":  # one edge, or none
         some = [(speaking, at == np.arange(len(edges))) for at in range(len(edges))]
         return [*some, (1 - speaking * len(edges), np.zeros(len(edges), bool))]
+    if kind == "nodes":  # a link speaks if both its ends take part, each with probability √p
+        coins, part = [np.array(coin) for coin in product([False, True], repeat=edges.max() + 1)], speaking**0.5
+        return [(np.prod(np.where(coin, part, 1 - part)), coin[edges].all(axis=1), coin) for coin in coins]
     coins = [np.array(coin, bool) for coin in product([False, True], repeat=len(edges))]
     return [(np.prod(np.where(coin, speaking, 1 - speaking)), coin) for coin in coins]
 
 
-def worst_ratio(proof, inputs, edges, weights, curvatures, sets):
-    """Return the largest E[Ψ⁺]/Ψ over all states of scalars, exactly: Ψ and its expectation are quadratic forms."""
+def worst_ratio(proof, inputs, edges, weights, curvatures, sets, frozen=False):
+    """Return the largest E[Ψ⁺]/Ψ over all states of scalars, exactly: Ψ and its expectation are quadratic forms.
+
+    If `frozen`, nodes that do not take part leave out their gradient step too.
+    """
     theta, eta, alpha, gamma = proof.sizes
     nodes, links = len(curvatures), 2 * len(edges)
     rows, ends = (
@@ -51,11 +57,12 @@ def worst_ratio(proof, inputs, edges, weights, curvatures, sets):
     form[:nodes, :nodes] = proof.iterate * np.eye(nodes)
     form[nodes : 2 * nodes, nodes : 2 * nodes] = np.linalg.pinv(laplacian)
     form[2 * nodes :, 2 * nodes :] = proof.memory * np.diag(np.tile(weights, 2))
-    y = np.zeros((nodes, size))
-    y[:, :nodes], y[:, nodes : 2 * nodes] = np.diag(1 - eta * curvatures), eta * np.eye(nodes)
-    sent = y[ends] - np.eye(size)[2 * nodes :]
     expected = np.zeros((size, size))
-    for probability, speaks in sets:
+    for probability, speaks, *taking_part in sets:
+        steps = taking_part[0].astype(float) if frozen else np.ones(nodes)
+        y = np.zeros((nodes, size))
+        y[:, :nodes], y[:, nodes : 2 * nodes] = np.diag(1 - eta * steps * curvatures), eta * np.diag(steps)
+        sent = y[ends] - np.eye(size)[2 * nodes :]
         change = -theta * (rows.T * (weights * speaks) @ rows) @ y
         step = np.concatenate([y + gamma * eta * change, np.eye(size)[nodes:]])
         step[nodes : 2 * nodes] += change
@@ -75,6 +82,7 @@ def worst_ratio(proof, inputs, edges, weights, curvatures, sets):
 
 
 SILENCES = [("coins", 1.0), ("coins", 0.7), ("coins", 0.3), ("coins", 0.1), ("together", 0.3), ("one", 0.1)]
+SILENCES += [("nodes", 0.5)]
 
 
 @pytest.mark.parametrize("corrected", [False, True])
@@ -93,6 +101,17 @@ def test_the_lyapunov_function_shrinks_as_proven_from_every_state(corrected, kin
         ratio = worst_ratio(proof, inputs, edges, weights, curvatures, silences(kind, edges, speaking))
         assert 0 < proof.rate < 1
         assert ratio <= 1 - proof.rate + 1e-9
+
+
+def test_nothing_is_proven_for_nodes_that_leave_out_their_gradient_step():
+    """Links that are silent because an end does not take part do no harm, but that it takes no step does."""
+    edges, weights, curvatures = np.array([(0, 1), (1, 2)]), np.full(2, 0.3), np.array([1, 0.05, 0.05])
+    inputs = TheoryInputs(1.0, 0.05, lambda_max=0.9, lambda_min=0.3, max_weight=0.3, omega=0.0)
+    proof = proven_edge_sizes(inputs, 0.25, corrected=True)
+    sets = silences("nodes", edges, 0.25)
+    stepping, frozen = (worst_ratio(proof, inputs, edges, weights, curvatures, sets, kind) for kind in (False, True))
+    assert stepping <= 1 - proof.rate + 1e-9
+    assert frozen > 1
 
 
 @pytest.mark.parametrize("speaking", [1.0, 0.7, 0.3])

@@ -75,7 +75,7 @@ class Experiment:
             metrics=self.metrics or None,
             faults=self.faults,
         )
-        origin = settings.model_dump(), provenance(self.problem, self.network, self.method)
+        origin = settings.model_dump(), provenance(self.problem, self.network, self.method, self.faults)
         try:
             trace = run_where_held(self.problem, self.network, self.method, options, settings.encode)
         except Interrupted as stop:
@@ -112,7 +112,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
     """
     problem, network, settings, metrics = build_all_parts(settings, transport)
     _check_method(problem, settings)
-    faults = faults_in(settings)
+    faults = faults_in(settings, network)
     if faults is not None and (transport is not None or settings.encode):
         raise InputError("faults are simulated: leave out --engine mpi and --encode")
     if transport is None and settings.stepsizes == "practical":

@@ -202,6 +202,7 @@ FAULT_KINDS = {
     "silence": "links that are silent",
     "churn": "nodes and links that come and go",
     "delay": "messages that are late",
+    "loss": "messages that are lost",
 }
 
 
@@ -213,6 +214,11 @@ def check_faults(faults: Faults | None, method: Method) -> None:
     if faults is not None and faults.graphs:
         regular = getattr(method, "local_steps", 1) if getattr(method, "skips", "regular") == "regular" else 1
         _check_turns(faults, regular)
+
+
+def sends_again(faults: Faults | None, method: Method) -> bool:
+    """Return whether messages may arrive in a later iteration: they are late, or lost and sent again."""
+    return faults is not None and faults.late and "delay" in method.runs_with
 
 
 def _check_turns(faults: Faults, regular: int) -> None:

@@ -1,5 +1,6 @@
 """Metrics of a network whose nodes come and go: each connected part is scored against its own optimum."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 from lessbits._internal.pytrees import put, pytree
 from lessbits._internal.summation import squared_distances, squared_norms, sum_pairwise
 from lessbits.engines.scoring import MetricChoice, Target
+from lessbits.faults.history import MOST_NAMED, members_of, nodes_in_words
 from lessbits.problems.base import Problem
 
 
@@ -37,6 +39,27 @@ class PartsTarget(Target):
         return cls(
             solution, optimum, whole.scale, whole.squared_smoothness, whole.own, whole.columns, put(parts, np.int32)
         )
+
+
+def losses_of_parts(
+    x: np.ndarray, problem: Problem, target: PartsTarget, names: Sequence[str] | None, iteration: int
+) -> list[list[Any]]:
+    """Return [iteration, text] for each part of a network that has fallen apart: what it computes, and how near it is.
+
+    The loss of a part is the mean of those of its nodes, at the mean of their iterates.
+    """
+    members = members_of(np.asarray(target.part))
+    if not 1 < len(members) <= MOST_NAMED or not target.has_losses:
+        return []
+    means = np.array(x)
+    for nodes in members:
+        means[nodes] = x[nodes].mean(axis=0)
+    losses = np.asarray(_losses(problem, put(means, x.dtype)))
+    texts = []
+    for nodes in members:
+        best = "" if target.optimum is None else f" (optimum {np.asarray(target.optimum)[nodes].mean():.6g})"
+        texts.append([iteration, f"{nodes_in_words(nodes, names)}: loss {losses[nodes].mean():.6g}{best}"])
+    return texts
 
 
 @jax.jit

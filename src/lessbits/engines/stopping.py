@@ -1,6 +1,6 @@
 """The stop rule that all engines share, and the sentence that says how a run ended."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -93,6 +93,7 @@ class Ending(NamedTuple):
     iteration: int
     compile_seconds: float
     interrupted: bool
+    part_ends: Sequence[Any] = ()  # of a network that has fallen apart: [iteration, text] of each part
 
 
 def finish(
@@ -120,7 +121,8 @@ def finish(
     columns = recorder.columns(options.link_model)
     about = problem, recorder.network, method
     past = {} if options.faults is None else history(options.faults, recorder.network, iteration)
-    origin = run_settings(*about, options), {**made_in_python(*about), **past}
+    past |= {"part_ends": list(ending.part_ends)} if ending.part_ends else {}
+    origin = run_settings(*about, options), {**made_in_python(*about, options.faults), **past}
     trace = Trace(columns, ending.x, converged, diverged, message, ending.compile_seconds, *origin)
     if ending.interrupted:
         raise Interrupted(trace)

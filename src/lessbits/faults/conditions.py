@@ -28,10 +28,11 @@ class Now(NamedTuple):
 
 
 class Tries(NamedTuple):
-    """How a message fares: how often it is sent, and how many iterations later it arrives."""
+    """How a message fares: how many tries are lost, when the next one follows, and how late that is which arrives."""
 
-    times: jax.Array  # int32 [links]
-    later: jax.Array  # int32 [links]
+    lost: jax.Array  # int32 [links]
+    pause: jax.Array  # int32 [links], iterations from a lost try to the next
+    later: jax.Array  # int32 [links], iterations from the last try to the arrival
 
 
 @pytree
@@ -106,6 +107,11 @@ class Conditions:
         spoken = self.graphs[iteration % self.graph_count]
         return Now(self.links & ~self.quiet & spoken & (coins[:, 0] >= drop) & ~burst, awake), burst
 
+    def heard(self, iteration: jax.Array) -> jax.Array:
+        """Return the links whose owner gets what the other end sends, where nothing is sent again."""
+        draw = draws(Step(self.seed, iteration), jnp.arange(self.links.shape[0], dtype=jnp.int32), Purpose.DELAY)
+        return draw.uniform(1, jnp.dtype(jnp.float32))[:, 0] >= self.chances[4]
+
     def tries(self, rounds: jax.Array) -> Tries:
         """Return how the message of each link's round fares. It is drawn by round, so that resuming changes nothing."""
         links = jnp.arange(self.links.shape[0], dtype=jnp.int32)
@@ -113,9 +119,9 @@ class Conditions:
         coin = draw.uniform(1, jnp.dtype(jnp.float32))[:, 0]
         least, most = self.delay.T
         # Each try is lost with the same probability, so their number is geometric.
-        lost = jnp.floor(jnp.log(coin) / jnp.log(jnp.maximum(self.chances[4], 1e-30))).astype(jnp.int32)
+        lost = jnp.floor(jnp.log(jnp.maximum(coin, 1e-30)) / jnp.log(jnp.maximum(self.chances[4], 1e-30)))
         spread = draw.split(Purpose.DELAY).integers(1, most - least + 1)[:, 0]
-        return Tries(1 + lost, least + spread + lost * jnp.maximum(most, 1))
+        return Tries(lost.astype(jnp.int32), jnp.maximum(most, 1), least + spread)
 
 
 def _check_once(entry: str, kind: str, numbers: list[int]) -> None:

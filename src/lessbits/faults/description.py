@@ -70,6 +70,8 @@ class Faults:
         fail: The probability that a burst of silence begins at a link, in each iteration (Gilbert and Elliott's model).
         heal: The probability that a burst ends.
         lose: The probability that a message is lost, and sent again an iteration later, or later as `delay` says.
+            Methods that have no answer to late messages do not send it again: the receiver leaves the link out of
+            that iteration, and the sender, which does not know, does not.
         delay: The fewest and the most iterations by which a message is late, drawn for each; None if none is late.
         link_delays: The delays of some links, by their two nodes, in place of `delay`.
         part: The probability that a node takes part in an iteration.
@@ -77,6 +79,8 @@ class Faults:
         graphs: The links that may speak in iteration k are those of graph k modulo their number: lists of edges.
         events: What happens at given times, in order.
         start: Where a node that joins begins: at the "start", or at the iterate of a "neighbour", which is sent to it.
+        share: The share of iterations in which a link speaks, for step sizes; by default that of the entries above. A
+            recording has it.
         seed: Seed of everything random here; by default that of the run.
 
     Example:
@@ -100,15 +104,19 @@ class Faults:
     graphs: Sequence[Sequence[tuple[int | str, int | str]]] = ()
     events: Sequence[Event] = ()
     start: str = "start"
+    share: float | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
         """Check the values that need no network."""
         # Numbers become Python's, and lists become tuples, so that equal faults compare equal.
         for name in ("drop", "fail", "lose"):
+            if getattr(self, name) == 1:
+                raise InputError(f"{name} is 1, but then no message ever arrives: give a probability from 0 to 0.999")
             self._set(name, float(check_number(name, getattr(self, name), 0, 0.999)))
         for name in ("heal", "part"):
             self._set(name, float(check_number(name, getattr(self, name), 0.001, 1)))
+        self._set("share", None if self.share is None else float(check_number("share", self.share, 1e-9, 1)))
         check_name("start of nodes that join", self.start, STARTS)
         self._set("seed", None if self.seed is None else check_seed(self.seed))
         self._set("delay", None if self.delay is None else _delay(self.delay))
@@ -151,6 +159,8 @@ class Faults:
     @property
     def speaking(self) -> float:
         """The share of iterations in which a link speaks, in the long run."""
+        if self.share is not None:
+            return self.share
         burst = self.fail / (self.fail + self.heal)
         shared = (
             sum(map(len, self.graphs))
@@ -177,11 +187,13 @@ class Faults:
 
     @property
     def kinds(self) -> set[str]:
-        """What a method must survive: "silence", "churn" (nodes or links that lose their state) and "delay"."""
+        """What a method must survive: "silence", "churn" (nodes or links that lose their state), "delay" and "loss"."""
         silent = self.drop or self.fail or self.part < 1 or self.graphs or self.slow
         silent = silent or any(event.what in ("pause", "silence") for event in self.events)
         churn = any(event.what in ("leave", "crash", "join", "fail") for event in self.events)
-        return {name for name, there in (("silence", silent), ("churn", churn), ("delay", self.late)) if there}
+        delay = self.delay is not None or self.link_delays
+        told = {"silence": silent, "churn": churn, "delay": delay, "loss": self.lose}
+        return {name for name, there in told.items() if there}
 
     def __repr__(self) -> str:
         """Show what differs from a network without faults."""

@@ -10,15 +10,19 @@ from lessbits._internal.files import write_whole
 from lessbits._internal.plain_values import plain
 from lessbits.errors import InputError, check_kind, check_name, check_path, shown
 from lessbits.faults.description import Event, Faults
+from lessbits.faults.schedules import named_graphs
+from lessbits.networks.network import Network
 
 LARGEST_FILE = 2**26  # bytes
 
 
-def read_faults(path: str | Path) -> Faults:
+def read_faults(path: str | Path, network: Network | None = None) -> Faults:
     """Read a file of faults.
 
     Args:
-        path: A TOML file whose entries are the fields of `Faults`.
+        path: A TOML file whose entries are the fields of `Faults`. Its graphs may be lists of edges, files of edges, or
+            a name: "matchings", "one-peer-exponential", or "base:2" for `base_graphs` with one neighbour.
+        network: The network, for graphs that are given by name.
 
     Example:
         >>> import pathlib, tempfile
@@ -39,6 +43,12 @@ def read_faults(path: str | Path) -> Faults:
         values = tomllib.loads(_text(file, "the file of faults"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"the file of faults {file} is no TOML: {error}") from None
+    graphs = values.get("graphs")
+    if isinstance(graphs, str):
+        if network is None:
+            raise InputError(f"graphs in {file} is {shown(graphs)}, a schedule by name: give read_faults the network")
+        check_kind("network", network, Network, "make one with lessbits.make_network")
+        values["graphs"] = [list(map(list, edges)) for edges in named_graphs(graphs, network)]
     return faults_of(values, f"the file of faults {file}", file.parent)
 
 
@@ -79,7 +89,7 @@ def faults_of(values: Mapping[str, Any], where: str, folder: Path | None = None)
         raise InputError(f"events in {where} is {shown(events)}, but it must be a list of tables")
     graphs = values.get("graphs", [])
     if not isinstance(graphs, list):
-        raise InputError(f"graphs in {where} is {shown(graphs)}, but it must be a list of lists of edges, or of files")
+        raise InputError(f"graphs in {where} is {shown(graphs)}, but it must be lists of edges, or files of them")
     known = {
         "link_delays": _link_delays(values.get("link_delays", []), where),
         "graphs": tuple(_graph(each, folder) for each in graphs),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lessbits._internal.wording import counted
+from lessbits._internal.wording import counted, shortened
 from lessbits.errors import printable
 from lessbits.faults.description import Event, Faults
 from lessbits.faults.files import plain_faults
@@ -15,7 +15,8 @@ from lessbits.networks.network import Network
 
 MOST_EVENTS = 10_000  # longer lists are not stored
 ONE_PART = "one part"  # of a network that had fallen apart
-MOST_NAMED = 6  # parts whose sizes are listed
+MOST_NAMED = 6  # parts, and nodes of a part, that are listed
+LONGEST_NAME = 16  # characters of a node's name in such a list
 
 
 def history(faults: Faults, network: Network, iterations: int) -> dict[str, Any]:
@@ -31,8 +32,8 @@ def history(faults: Faults, network: Network, iterations: int) -> dict[str, Any]
         >>> faults = lessbits.Faults(events=[Event(40, "fail", link=(2, 3)), Event(60, "leave", node=0)])
         >>> found = history(faults, lessbits.make_network("path", 8), iterations=100)
         >>> found["events"], found["parts"], found["gone"]
-        ([[40, 'link 2-3: fail'], [60, 'node 0: leave']], [[40, '2 parts: 5 and 3 nodes'], \
-[60, '2 parts: 5 and 2 nodes']], [[0, 60, 100]])
+        ([[40, 'link 2-3: fail'], [60, 'node 0: leave']], [[40, '2 parts: nodes 3-7 and nodes 0-2'], \
+[60, '2 parts: nodes 3-7 and nodes 1-2']], [[0, 60, 100]])
     """
     kept = plain_faults(faults)
     if len(faults.events) > MOST_EVENTS:
@@ -52,29 +53,47 @@ def history(faults: Faults, network: Network, iterations: int) -> dict[str, Any]
 
 def _parts(timeline: Timeline) -> list[list[Any]]:
     """Return when the network fell into other parts than before."""
-    texts = ["", *(_in_words(_sizes(timeline.parts(segment))) for segment in timeline.segments())]
+    names = timeline.network.names
+    texts = ["", *(_in_words(members_of(timeline.parts(segment)), names) for segment in timeline.segments())]
     changes = zip(timeline.firsts, pairwise(texts), strict=True)
     return [[first, after or ONE_PART] for first, (before, after) in changes if after != before]
 
 
-def _sizes(parts: np.ndarray) -> list[int]:
-    """Return the numbers of nodes of the parts, the largest first."""
-    return sorted(np.bincount(parts[parts >= 0]).tolist(), reverse=True)
+def members_of(parts: np.ndarray) -> list[np.ndarray]:
+    """Return the nodes of each part, the largest part first, given the number of each node's part."""
+    members = [np.flatnonzero(parts == part) for part in range(parts.max() + 1)]
+    return sorted(members, key=len, reverse=True)
 
 
-def _in_words(sizes: Sequence[int]) -> str:
-    """Return the sizes of parts, the largest first; empty if there is one part.
+def _in_words(members: Sequence[np.ndarray], names: Sequence[str] | None) -> str:
+    """Return the nodes of all parts; empty if there is one part.
 
-    >>> _in_words([5, 3]), _in_words([7, 1]), _in_words([8])
-    ('2 parts: 5 and 3 nodes', '2 parts: 7 nodes and 1 node', '')
+    >>> _in_words([np.array([3, 4, 5, 7]), np.arange(3)], None), _in_words([np.arange(3)], None)
+    ('2 parts: nodes 3-5, 7 and nodes 0-2', '')
     """
-    if len(sizes) < 2:
+    if len(members) < 2:
         return ""
-    if len(sizes) > MOST_NAMED:
-        return f"{len(sizes)} parts of {sizes[-1]} to {counted(sizes[0], 'node')}"
-    *others, last = sizes if sizes[-1] > 1 else [counted(size, "node") for size in sizes]
-    listed = f"{', '.join(map(str, others))} and {last}"
-    return f"{len(sizes)} parts: {listed}{' nodes' if sizes[-1] > 1 else ''}"
+    if len(members) > MOST_NAMED:
+        return f"{len(members)} parts of {len(members[-1])} to {counted(len(members[0]), 'node')}"
+    *others, last = (nodes_in_words(nodes, names) for nodes in members)
+    return f"{len(members)} parts: {', '.join(others)} and {last}"
+
+
+def nodes_in_words(nodes: np.ndarray, names: Sequence[str] | None) -> str:
+    """Return some nodes by name, or by number; long lists are cut.
+
+    >>> nodes_in_words(np.array([0, 1, 2, 5]), None), nodes_in_words(np.array([1]), ["Oslo", "Bergen"])
+    ('nodes 0-2, 5', 'node Bergen')
+    >>> nodes_in_words(np.arange(0, 40, 2), None)
+    'nodes 0, 2, 4, 6, 8, 10, … (20 in all)'
+    """
+    if names:
+        pieces = [shortened(printable(names[node]), LONGEST_NAME) for node in nodes]
+    else:
+        runs = np.split(nodes, np.flatnonzero(np.diff(nodes) > 1) + 1)
+        pieces = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    cut = f", … ({len(nodes)} in all)" if len(pieces) > MOST_NAMED else ""
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(pieces[:MOST_NAMED])}{cut}"
 
 
 def _spans(

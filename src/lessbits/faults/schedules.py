@@ -1,5 +1,6 @@
 """Schedules of graphs: which links of a network speak in which iteration, by a name, or as a recording."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.errors import InputError, check_kind, check_whole
+from lessbits.errors import InputError, check_kind, check_name, check_whole
 from lessbits.faults.conditions import Conditions
 from lessbits.faults.description import Faults
 from lessbits.networks.network import Network
 
 Edges = list[tuple[int, int]]
+SCHEDULES = ("matchings", "one-peer-exponential", "base:2")  # any base, not only 2
 MOST_RECORDED = 10**8  # links times iterations of a recording: each takes some bytes
 
 
@@ -62,8 +64,9 @@ def one_peer_exponential(nodes: int) -> list[Edges]:
 def base_graphs(nodes: int, neighbors: int = 1) -> list[Edges]:
     """Return graphs in which each node has at most k neighbours, and which together mix all nodes exactly.
 
-    Nodes are numbered in a mixed base whose digits are below k + 1. In the graph of a digit, nodes that differ in this
-    digit alone are connected (Takezawa et al. 2023, for numbers of nodes without prime factors above k + 1).
+    These are the simple Base-(k+1) graphs of Takezawa et al. (2023), for numbers of nodes without prime factors above
+    k + 1. Nodes are numbered in a mixed base whose digits are below k + 1. In the graph of a digit, nodes that differ
+    in this digit alone are connected.
 
     Args:
         nodes: The number of nodes.
@@ -92,6 +95,19 @@ def base_graphs(nodes: int, neighbors: int = 1) -> list[Edges]:
     return graphs
 
 
+def named_graphs(name: str, network: Network) -> list[Edges]:
+    """Return the schedule of this name: "matchings", "one-peer-exponential", or "base:B" with at most B - 1 neighbours.
+
+    >>> import lessbits
+    >>> len(named_graphs("base:2", lessbits.make_network("complete", 8)))
+    3
+    """
+    if base := re.fullmatch(r"base:([0-9]{1,4})", name):
+        return base_graphs(network.nodes, check_whole("the base of graphs", int(base[1]), 2) - 1)
+    check_name("schedule of graphs", name, SCHEDULES)
+    return matchings(network) if name == "matchings" else one_peer_exponential(network.nodes)
+
+
 def union_of(graphs: Sequence[Sequence[Sequence[Any]]], nodes: int, weights: str = "metropolis") -> Network:
     """Return the network of all links of a schedule.
 
@@ -111,6 +127,9 @@ def union_of(graphs: Sequence[Sequence[Sequence[Any]]], nodes: int, weights: str
 def record_faults(faults: Faults, network: Network, iterations: int, seed: int = 0) -> Faults:
     """Return faults in which the links that speak by chance are written down, to replay them.
 
+    The share of iterations in which links speak is kept, so that practical step sizes are those of the faults. To
+    replay a run to the bit, give it the seed that it had, which is also that of its quantizer.
+
     Args:
         faults: The faults to record.
         network: The network in which they happen.
@@ -122,7 +141,7 @@ def record_faults(faults: Faults, network: Network, iterations: int, seed: int =
         >>> ring = lessbits.make_network("ring", 4)
         >>> recorded = record_faults(lessbits.Faults(drop=0.5), ring, 3)
         >>> recorded
-        Faults(seed=0, 3 graphs)
+        Faults(share=0.5, seed=0, 3 graphs)
     """
     check_kind("faults", faults, Faults, "make them with lessbits.Faults")
     check_kind("network", network, Network, "make one with lessbits.make_network")
@@ -138,4 +157,4 @@ def record_faults(faults: Faults, network: Network, iterations: int, seed: int =
     pairs = np.stack([network.owner, network.neighbor], axis=1)
     graphs = tuple(tuple(map(tuple, pairs[row & once].tolist())) for row in np.asarray(spoken))
     known = seed if faults.seed is None else faults.seed
-    return replace(faults, drop=0.0, fail=0.0, heal=1.0, graphs=graphs, seed=known)
+    return replace(faults, drop=0.0, fail=0.0, heal=1.0, graphs=graphs, share=faults.speaking, seed=known)

@@ -16,6 +16,7 @@ from lessbits._internal.axes import choose_by_axis
 from lessbits._internal.pytrees import short, traced
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError, check_kind, check_number, check_positive
+from lessbits.faults import Faults
 from lessbits.methods.choosing import ChosenWith, known_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.outbox import Outbox
@@ -275,7 +276,7 @@ class Method(ABC):
         too_large = "eta" in self.step_size_names and self.gradients.too_large(float(getattr(self, "eta", 0)), problem)
         return "eta" if too_large else self.step_size_names[0]
 
-    def proven_rate(self, problem: Problem, network: Network) -> float | None:
+    def proven_rate(self, problem: Problem, network: Network, faults: Faults | None = None) -> float | None:
         """Return the share by which the Lyapunov function provably shrinks per iteration; None if nothing is proven."""
         return None
 

@@ -59,7 +59,7 @@ class Choco(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "choco"
-    runs_with = ("silence", "churn")
+    runs_with = ("silence", "churn", "loss")
     step_sizes = (
         StepSize("gamma", "γ", "step size of gossip"),
         StepSize("eta", "η", "step size of the gradient", from_zero=True),

@@ -47,7 +47,7 @@ class Dgd(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "dgd"
-    runs_with = ("silence", "churn")
+    runs_with = ("silence", "churn", "loss")
     step_sizes = (
         StepSize("eta", "η", "step size of the gradient"),
         StepSize("decay", "", "shrinks steps as 1/(1 + decay·k)", from_zero=True, default=0.0),

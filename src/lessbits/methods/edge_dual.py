@@ -20,6 +20,7 @@ from typing import Annotated, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from lessbits._internal.axes import Axis, PerLink
@@ -27,6 +28,7 @@ from lessbits._internal.pytrees import choose_rows, on_cpu, pytree, static
 from lessbits._internal.randomness import Purpose, Step, draws, message_draws
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError, check_name
+from lessbits.faults import Faults
 from lessbits.methods.base import Method, Start
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
@@ -37,7 +39,7 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Payload, Quantizer
-from lessbits.theory import proven_edge_sizes
+from lessbits.theory import EdgeProof, proven_edge_sizes
 
 SKIPS = ("regular", "random")
 
@@ -106,14 +108,11 @@ class EdgeDual(Method):
     compresses = True
     mixes = False  # θ damps any weights
     takes_local_steps = True
-    runs_with = ("silence", "churn", "delay")
+    runs_with = ("silence", "churn", "delay", "loss")
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """Return step sizes with a proof, or practical ones, for links that speak as often as the faults allow.
-
-        Nothing is proven for messages that are late.
-        """
+        """Return step sizes with a proof, or practical ones, for links that speak as often as the faults allow."""
         if not isinstance(request.quantizer, Quantizer):
             raise InputError(
                 f"edge-dual has no step sizes for {request.quantizer.name}, which is biased: give theta, eta, alpha "
@@ -121,14 +120,13 @@ class EdgeDual(Method):
             )
         if request.practical:
             return {**predict_edge_sizes(request)._asdict(), **request.given}
-        faults = request.faults
-        if faults is not None and (faults.late or faults.fail or faults.graphs or faults.slow):
+        proven = _proof(request, "regular")
+        if proven is None:
             raise InputError(
-                "step sizes are proven only for links that are silent independently in each iteration, not for late "
-                "messages, bursts, schedules and slow nodes: take practical ones, or give them all"
+                "step sizes are proven only for links that are silent independently in each iteration, with a gradient "
+                "step of every node in each, not for late messages, bursts, schedules, local steps, and nodes that are "
+                "slow or take part at random: take practical ones, or give them all"
             )
-        inputs = theory_inputs(replace(request, messages="edge"), noise=False)
-        proven = proven_edge_sizes(inputs, speaking_of(request), request.gradients.option)
         return {**proven.sizes._asdict(), **request.given}
 
     @property
@@ -241,6 +239,29 @@ class EdgeDual(Method):
         state = super().reset(state, fresh, nodes, links, local)
         return state._replace(z=local.sum(lambda slot: state.y[slot.links]))
 
+    def proven_rate(self, problem: Problem, network: Network, faults: Faults | None = None) -> float | None:
+        """Return the rate of the proof if the step sizes are its own, for links that are silent as the faults say."""
+        if not isinstance(self.quantizer, Quantizer) or (faults is not None and faults.events):
+            return None
+        request = MethodRequest(problem, network, self.quantizer, self.gradients, faults=faults)
+        try:
+            proven = _proof(replace(request, local_steps=self.local_steps), self.skips)
+        except InputError:  # not strongly convex
+            return None
+        mine = [float(getattr(self, name)) for name in self.step_size_names]
+        return proven.rate if proven is not None and np.allclose(mine, proven.sizes, rtol=1e-6) else None
+
     def suspect(self, problem: Problem) -> str:
         """Return η above 2/L, where gradient descent diverges; else θ."""
         return "eta" if self.gradients.too_large(float(self.eta), problem) else "theta"
+
+
+def _proof(request: MethodRequest, skips: str) -> EdgeProof | None:
+    """Return step sizes with a proof; None where nothing is proven."""
+    faults = Faults() if request.faults is None else request.faults
+    if faults.late or faults.fail or faults.graphs or faults.slow or faults.part < 1:
+        return None
+    if request.local_steps > 1 and skips != "random":  # links that are silent in turn, not at random
+        return None
+    inputs = theory_inputs(replace(request, messages="edge"), noise=False)
+    return proven_edge_sizes(inputs, speaking_of(request), request.gradients.option)

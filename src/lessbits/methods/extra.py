@@ -46,7 +46,7 @@ class Extra(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "extra"
-    runs_with = ("silence", "churn")
+    runs_with = ("silence", "churn", "loss")
     step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
 
     @classmethod

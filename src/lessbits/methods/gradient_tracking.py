@@ -55,7 +55,7 @@ class GradientTracking(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "gradient-tracking"
-    runs_with = ("silence", "churn")
+    runs_with = ("silence", "churn", "loss")
     step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
 
     @classmethod

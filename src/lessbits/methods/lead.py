@@ -48,7 +48,7 @@ class Lead(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "lead"
-    runs_with = ("silence", "churn")
+    runs_with = ("silence", "churn", "loss")
     step_sizes = (
         StepSize("gamma", "γ", "step size of gossip"),
         StepSize("eta", "η", "step size of the gradient"),

@@ -44,7 +44,7 @@ class Nids(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "nids"
-    runs_with = ("silence", "churn")
+    runs_with = ("silence", "churn", "loss")
     step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
 
     @classmethod

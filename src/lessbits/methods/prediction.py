@@ -1,5 +1,6 @@
 """The inputs of theory and of the mean-square analysis for a request, and the step sizes that they predict."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -57,6 +58,8 @@ def predict_edge_sizes(request: MethodRequest) -> EdgeSizes:
     given = {"alpha": 1 / (1 + request.omega), **request.given}
     regular = request.local_steps
     speaking, delay = speaking_of(request) * regular, 0 if request.faults is None else request.faults.longest_delay
+    if delay:  # a silent link does not deliver either
+        delay += math.ceil(1 / speaking - 1)
     delay = min(delay, LONGEST_MODELLED)
     question = (_typical_inputs(request), speaking, delay, request.gradients.option, given, regular)
 

@@ -25,6 +25,7 @@ from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits._internal.summation import no_digits_lost, subtract
 from lessbits.errors import InputError, check_flag, check_name, check_positive, check_whole
+from lessbits.faults import Faults
 from lessbits.methods.base import Method, Start
 from lessbits.methods.common import start_at, start_dual
 from lessbits.methods.gradients import OPTIONS, Anchor, Gradients
@@ -81,7 +82,7 @@ class PrimalDual(Method):
     corrected: bool = static(default=False)
 
     name = "primal-dual"
-    runs_with = ("silence", "churn")
+    runs_with = ("silence", "churn", "loss")
     step_sizes = (
         StepSize("theta", "θ", "step size of the dual variable"),
         StepSize("eta", "η", "step size of the gradient"),
@@ -238,9 +239,9 @@ class PrimalDual(Method):
         """Return η above 2/L, where gradient descent diverges; else θ."""
         return "eta" if self.option != "A" and self.gradients.too_large(self.eta, problem) else "theta"
 
-    def proven_rate(self, problem: Problem, network: Network) -> float | None:
-        """Return the rate of the option's theorem if the loss is strongly convex; None for the corrected form."""
-        if self.corrected:
+    def proven_rate(self, problem: Problem, network: Network, faults: Faults | None = None) -> float | None:
+        """Return the rate of the option's theorem if the loss is strongly convex; None if corrected or with faults."""
+        if self.corrected or (faults is not None and faults.kinds):
             return None
         gradients = Gradients(self.option, self.batch_size)
         request = MethodRequest(problem, network, self.quantizer, gradients, self.messages)

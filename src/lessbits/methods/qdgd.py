@@ -52,7 +52,7 @@ class Qdgd(Method):
     gradients: Gradients = static(default=Gradients())
 
     name = "qdgd"
-    runs_with = ("silence", "churn")
+    runs_with = ("silence", "churn", "loss")
     step_sizes = (
         StepSize("epsilon", "ε", "step size of the whole update"),
         StepSize("alpha", "α", "weight of the gradient"),

@@ -11,6 +11,7 @@ from lessbits._internal.figures import COLOURS, label_axis, mark_events
 from lessbits._internal.files import write_whole
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import InputError, check_name, check_path, printable, shown
+from lessbits.report.faults import faults_in_lines
 from lessbits.report.names import report_facts, report_heading
 from lessbits.report.page import html_page
 from lessbits.report.plots import LINES, MARKERS, in_style, new_figure, save_figure
@@ -95,6 +96,11 @@ def markdown_report(traces: Sequence[Trace]) -> str:
         for trace in group.traces
         if "command" in trace.provenance
     ]
+    faults: list[str] = []
+    for group in groups:
+        first, *others = [as_markdown(line) for line in faults_in_lines(group.first)] or [""]
+        faults += [f"- {as_markdown(group.name)}: {first}", *(f"  - {line}" for line in others)] if first else []
+    lines += ["", "Faults:", "", *faults] if faults else []
     words = [as_markdown(text) for text in (report_heading(traces), report_facts(traces), verdict(groups))]
     heading = [f"# {words[0]}", "", words[1], "", words[2], ""]
     return "\n".join([*heading, *lines, "", *(["Commands:", "", *dict.fromkeys(commands), ""] if commands else [])])

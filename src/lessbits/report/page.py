@@ -20,7 +20,17 @@ from lessbits.report.runs import X_AXES, Y_AXES, axis_end, end_note, further_row
 from lessbits.report.seeds import RunGroup, band, distinct, group_runs, thin_curves
 from lessbits.report.verdict import goal_of, ranked, target_of, verdict
 
-HIDDEN = ("edges", "names", "compared", "faults", "events", "parts", "gone", "paused")  # of the provenance: not listed
+HIDDEN = (
+    "edges",
+    "names",
+    "compared",
+    "faults",
+    "events",
+    "parts",
+    "part_ends",
+    "gone",
+    "paused",
+)  # of the provenance: not listed
 MAX_CURVE_POINTS = 1500
 MAX_HISTORIES = 6  # pictures of networks over time
 MAX_PARTS = 8  # times at which a network fell apart that a caption lists

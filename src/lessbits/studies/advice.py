@@ -203,7 +203,7 @@ def advise_settings(settings: Settings) -> dict[str, Any]:
         corrected=settings.corrected,
         option=settings.option or "B",
         batch_size=settings.batch_size,
-        faults=faults_in(settings),
+        faults=faults_in(settings, network),
     )
     expected = [
         {**row, "command": _command(settings, estimate, advice.until)}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.registry import BUILT_IN
 from lessbits.networks import Network
@@ -27,19 +28,23 @@ MADE_IN_PYTHON = "made in Python"
 SMALL = 1_000_000  # numbers in the data, up to which the constants of a problem are computed in no time
 
 
-def provenance(problem: Problem, network: Network, method: Method) -> dict[str, Any]:
+def provenance(problem: Problem, network: Network, method: Method, faults: Faults | None = None) -> dict[str, Any]:
     """Return what a report says about a run of the command line besides its settings, as values for JSON."""
     command = shlex.join([os.path.basename(sys.argv[0]) or "python", *sys.argv[1:]])
-    return {**_facts(network, method), "command": command, "rate": method.proven_rate(problem, network)}
+    return {**_facts(network, method), "command": command, "rate": _rate(problem, network, method, faults)}
 
 
-def made_in_python(problem: Problem, network: Network, method: Method) -> dict[str, Any]:
+def made_in_python(problem: Problem, network: Network, method: Method, faults: Faults | None = None) -> dict[str, Any]:
     """Return the same for a run that was made in Python. It computes nothing that takes long."""
     rate = None
     with suppress(Exception):  # a problem or a method of the user's own must not fail after its run
         if _knows_constants(problem, network, method):
-            rate = method.proven_rate(problem, network)
+            rate = _rate(problem, network, method, faults)
     return {**_facts(network, method), "command": MADE_IN_PYTHON, "rate": rate}
+
+
+def _rate(problem: Problem, network: Network, method: Method, faults: Faults | None) -> float | None:
+    return method.proven_rate(problem, network, *([] if faults is None else [faults]))
 
 
 def run_settings(problem: Problem, network: Network, method: Method, options: "RunOptions") -> dict[str, Any]:

@@ -11,6 +11,7 @@ from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
 METRIC = "metric."
+COPIED = "copied"  # bits of iterates that nodes were sent when they joined
 MOST_PARTS = 200  # arrays of a column that are kept before they are joined
 
 
@@ -90,7 +91,7 @@ class Recorder:
         since, bytes_since = joined.pop("sent"), joined.pop("wire").sum(axis=1)
         sent = np.cumsum(since, axis=0)
         work, rounds = np.cumsum(joined.pop("work"), axis=0).T
-        bits = sent @ self.message_bits
+        bits = sent @ self.message_bits + np.cumsum(joined.pop(COPIED, np.zeros(len(iteration))))
         wire = 8 * np.cumsum(bytes_since) / self.links
         columns = {
             "iteration": iteration,

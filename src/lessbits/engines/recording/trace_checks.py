@@ -100,7 +100,7 @@ def _check_faults(provenance: Mapping[str, Any], nodes: int) -> None:
     except InputError as error:
         raise ValueError(str(error)) from None
     for name, form, kinds in (
-        *((name, "[iteration, text]", (int, str)) for name in ("events", "parts")),
+        *((name, "[iteration, text]", (int, str)) for name in ("events", "parts", "part_ends")),
         *((name, "[node, first, end]", (int, int, int)) for name in ("gone", "paused")),
     ):
         entries = provenance.get(name, [])

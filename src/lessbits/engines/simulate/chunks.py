@@ -9,17 +9,18 @@ import numpy as np
 
 from lessbits._internal.axes import Axis, row_axes
 from lessbits.codecs.base import Codec
-from lessbits.codecs.frames import header_bytes
+from lessbits.codecs.frames import CHECK_BYTES, header_bytes
 from lessbits.engines.identity import run_identity
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.checkpoint_checks import check_fits
 from lessbits.engines.recording.checkpoint_files import Checkpoint, Identity, name_leaves, put_leaves
-from lessbits.engines.recording.recorder import Recorder
+from lessbits.engines.recording.recorder import COPIED, Recorder
 from lessbits.engines.schedule import record_ends
 from lessbits.engines.simulate.course import fault_columns
 from lessbits.methods.base import Method, State
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
+from lessbits.quantizers.exact import Exact
 
 
 class ChunkRecorder:
@@ -61,6 +62,8 @@ class ChunkRecorder:
             "wire": sent * self.constant + varying,
             "seconds": np.full(taken, seconds / taken),  # the clock is read once per chunk
         }
+        if COPIED in self.since:
+            done[COPIED] = np.zeros(taken)
         # If the run was interrupted between two records, the checkpoint holds the work since the first of them.
         for name, before in self.since.items():
             if name in done:
@@ -77,10 +80,12 @@ class ChunkRecorder:
             self.save(chunk)
         self.last = end
 
-    def add_bytes(self, count: int) -> None:
-        """Add bytes that were sent besides the messages of an outbox."""
+    def add_copies(self, count: int, x: Any) -> None:
+        """Add iterates that were sent as they are, besides the messages of an outbox."""
         if count:
-            self.since["wire"] = self.since.get("wire", 0.0) + np.eye(1, len(self.codecs))[0] * count
+            sent = np.eye(1, len(self.codecs))[0] * count * (x.dtype.itemsize * x.shape[1] + CHECK_BYTES)
+            self.since["wire"] = self.since.get("wire", 0.0) + sent
+            self.since[COPIED] = self.since.get(COPIED, 0.0) + count * Exact().bits(x.shape[1])
 
     def at_most(self, iteration: int, records: int) -> int:
         """Return `records`, or fewer if a checkpoint is due before."""

@@ -11,15 +11,15 @@ import numpy as np
 from lessbits._internal.logging import logger
 from lessbits._internal.pytrees import put
 from lessbits._internal.wording import counted
-from lessbits.codecs.frames import CHECK_BYTES
+from lessbits.engines.checks import sends_again
 from lessbits.engines.options import RunOptions
-from lessbits.engines.parts import PartsTarget
+from lessbits.engines.parts import PartsTarget, losses_of_parts
 from lessbits.engines.recording.recorder import Recorder
 from lessbits.engines.simulate.devices import shard_rows
 from lessbits.engines.simulate.faulty import COUNTS, FaultyProgram, FaultyState, faulty
 from lessbits.engines.simulate.program import Program
-from lessbits.faults.conditions import Conditions
-from lessbits.faults.timeline import Timeline
+from lessbits.faults.conditions import Conditions, Now
+from lessbits.faults.timeline import Segment, Timeline
 from lessbits.methods.base import Start, State
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
@@ -51,11 +51,11 @@ class Course:
             )
         self.conditions = Conditions.of(options.faults, network, options.seed)
         self.choice = options.metric_choice(problem)
-        method = program.method.with_delays() if options.faults.late else program.method
+        method = program.method.with_delays() if sends_again(options.faults, program.method) else program.method
         self.program = faulty(replace(program, method=method), self.conditions, self._target(program, 0))
         self.whole = program.target
         self.fresh: State = None
-        self.bytes_sent = 0  # to nodes that join, since the last record
+        self.copies = 0  # of iterates, sent to nodes that join since the last record
 
     def _target(self, program: Program, iteration: int) -> PartsTarget:
         parts = self.timeline.parts(self.timeline.at(iteration))
@@ -100,27 +100,41 @@ class Course:
                 assert self.options.start is not None
                 self.fresh = _fresh(program, self.options.start)
             nodes, links = put(segment.fresh_nodes, np.bool_), put(segment.fresh_links, np.bool_)
-            state = _reset(program, state, self._start(state, segment), nodes, links)
+            state = _reset(program, state, self._start(program, state, segment), nodes, links)
         return program, state
 
-    def take_bytes(self) -> int:
-        """Return the bytes that were sent to nodes that joined, once."""
-        taken, self.bytes_sent = self.bytes_sent, 0
+    def part_ends(self, program: Program, x: np.ndarray, iteration: int) -> list[list[Any]]:
+        """Return what each part of a network that has fallen apart has computed."""
+        assert isinstance(program.target, PartsTarget)
+        return losses_of_parts(x, self.problem, program.target, self.network.names, iteration)
+
+    def take_copies(self) -> int:
+        """Return how many iterates were sent to nodes that joined, once."""
+        taken, self.copies = self.copies, 0
         return taken
 
-    def _start(self, state: FaultyState, segment: Any) -> State:
-        """Return the state that nodes and links start from: x is that of a neighbour if the faults say so."""
+    def _start(self, program: FaultyProgram, state: FaultyState, segment: Segment) -> State:
+        """Return the state that nodes and links start from: x is that of a neighbour if the faults say so.
+
+        It is sent in the first iteration, so that a link must speak then, and the neighbour take part.
+        """
         if self.faults.start == "start" or not segment.fresh_nodes.any():
             return self.fresh
         rows = np.array(self.fresh.x)
-        known = segment.present & ~segment.fresh_nodes
+        up, awake = _speaking(program.conditions, state.burst, put(segment.first, np.int32))
+        known = np.asarray(awake) & ~segment.fresh_nodes
         x = np.asarray(state.x)
         for node in np.flatnonzero(segment.fresh_nodes):
-            there = self.network.neighbor[(self.network.owner == node) & segment.links]
+            there = self.network.neighbor[(self.network.owner == node) & np.asarray(up)]
             if len(found := there[known[there]]):
                 rows[node] = x[found[0]]
-                self.bytes_sent += rows[node].nbytes + CHECK_BYTES
+                self.copies += 1
         return self.fresh._replace(x=jnp.asarray(rows))
+
+
+@jax.jit
+def _speaking(conditions: Conditions, burst: jax.Array, iteration: jax.Array) -> Now:
+    return conditions.at(iteration, burst)[0]
 
 
 @jax.jit

@@ -10,9 +10,10 @@ import numpy as np
 from lessbits._internal.axes import Axis, PerLink, choose_by_axis
 from lessbits._internal.pytrees import choose_rows, computed_once, pytree
 from lessbits._internal.randomness import Step
+from lessbits._internal.summation import Sum
 from lessbits.engines.parts import PartsTarget, score_parts
-from lessbits.engines.simulate.program import IterationTally, Program
-from lessbits.faults.conditions import Conditions, Now
+from lessbits.engines.simulate.program import IterationTally, Program, RowLengths
+from lessbits.faults.conditions import Conditions, Now, Tries
 from lessbits.methods.base import Start, State
 from lessbits.methods.outbox import Message, Outbox
 
@@ -25,8 +26,11 @@ class InFlight(NamedTuple):
     """The last message of each link whose round is even, or odd. There are never more than these two."""
 
     payload: Any
+    size: jax.Array  # bytes, if that varies
     round: jax.Array
-    sent: jax.Array  # iteration
+    sent: jax.Array  # iteration of the first try
+    fate: Tries  # where `lost` is how many tries will be lost still
+    due: jax.Array  # iteration of the next try, if one was lost
     arrival: jax.Array  # iteration
 
 
@@ -66,7 +70,9 @@ class FaultyProgram(Program):
         )
         payload = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message.payload)
         never = jnp.full(self.local.links.shape, NEVER, jnp.int32)
-        empty = InFlight(payload, jnp.full_like(never, -1), jnp.zeros_like(never), never)
+        nothing = jnp.zeros_like(never)
+        fate = Tries(nothing, nothing, nothing)
+        empty = InFlight(payload, nothing.astype(jnp.float32), nothing - 1, nothing, fate, never, never)
         return FaultyState(state, burst, (empty, empty))
 
     def reset(self, state: FaultyState, fresh: State, nodes: jax.Array, links: jax.Array) -> FaultyState:
@@ -75,7 +81,11 @@ class FaultyProgram(Program):
         if state.flight is None:
             return state._replace(method=renewed)
         first, second = (
-            each._replace(round=jnp.where(links, -1, each.round), arrival=jnp.where(links, NEVER, each.arrival))
+            each._replace(
+                round=jnp.where(links, -1, each.round),
+                due=jnp.where(links, NEVER, each.due),
+                arrival=jnp.where(links, NEVER, each.arrival),
+            )
             for each in state.flight
         )
         return state._replace(method=renewed, flight=(first, second))
@@ -96,24 +106,28 @@ class FaultyProgram(Program):
         )
         active = [speaks if message.active is None else message.active & speaks for message in outbox]
         outbox = tuple(replace(message, active=mask) for message, mask in zip(outbox, active, strict=True))
-        times, flight, applied, age = jnp.ones_like(self.reverse), state.flight, active[0], jnp.int32(0)
+        lengths = self.lengths or (None,) * len(outbox)
+        sizes = [self._bytes(message, length) for message, length in zip(outbox, lengths, strict=True)]
+        messages = [jnp.sum(mask, dtype=jnp.int32) for mask in active]
+        flight, applied, age = state.flight, active[0], jnp.int32(0)
         if flight is None:
             inbox = self.exchange(outbox)
+            if "delay" not in self.method.runs_with:  # a lost message is not sent again, and its sender does not know
+                applied = active[0] & self.conditions.heard(iteration)
+                local = replace(local, up=speaks & applied)
         else:
-            tries = self.conditions.tries(self._round(outbox))
-            times = tries.times
-            flight = self._launch(flight, outbox, iteration, iteration + tries.later)
+            flight, again, bytes_again = self._try_again(flight, speaks, iteration)
+            messages = [messages[0] + again]
+            flight = self._launch(flight, outbox, sizes[0], iteration)
+            sizes = [None if sizes[0] is None else sizes[0] + RowLengths(Sum.of(bytes_again), per_link=True)]
             inbox, applied, sent_at = self._land(flight, outbox, iteration, now)
             age = jnp.sum(jnp.where(applied, iteration - sent_at, 0), dtype=jnp.int32)
         after = self.method.receive(step, after, outbox, inbox, local)
         asleep = ~now.awake
         after = choose_by_axis(asleep, asleep[self.local.owner], state.method, after)
         total = jnp.sum(jnp.where(now.awake, work, 0), dtype=jnp.int32)
-        messages = [jnp.sum(jnp.where(mask, times, 0), dtype=jnp.int32) for mask in active]
         counted = [jnp.sum(mask, dtype=jnp.int32) for mask in (active[0], now.awake, applied, self.conditions.present)]
         counts = [total, (total > 0).astype(jnp.int32), *messages, *counted, age]
-        lengths = self.lengths or (None,) * len(outbox)
-        sizes = (self._bytes(message, length, times) for message, length in zip(outbox, lengths, strict=True))
         return FaultyState(after, burst, flight), IterationTally(jnp.stack(counts), tuple(sizes))
 
     @staticmethod
@@ -123,15 +137,31 @@ class FaultyProgram(Program):
         assert message.round is not None
         return message.round
 
+    def _try_again(
+        self, flight: tuple[InFlight, InFlight], speaks: jax.Array, iteration: jax.Array
+    ) -> tuple[tuple[InFlight, InFlight], jax.Array, jax.Array]:
+        """Send what was lost once more, where a link speaks; return also how many messages that is, and their bytes."""
+        tried, number, size = [], jnp.int32(0), jnp.zeros(speaks.shape, jnp.float32)
+        for each in flight:
+            now = speaks & (each.due <= iteration)
+            fate = each.fate._replace(lost=each.fate.lost - now.astype(jnp.int32))
+            due, arrival = _next(fate, iteration)
+            due, arrival = jnp.where(now, due, each.due), jnp.where(now, arrival, each.arrival)
+            tried.append(each._replace(fate=fate, due=due, arrival=arrival))
+            number, size = number + jnp.sum(now, dtype=jnp.int32), size + jnp.where(now, each.size, 0)
+        return (tried[0], tried[1]), number, size
+
     def _launch(
-        self, flight: tuple[InFlight, InFlight], outbox: Outbox, iteration: jax.Array, arrival: jax.Array
+        self, flight: tuple[InFlight, InFlight], outbox: Outbox, size: RowLengths | None, iteration: jax.Array
     ) -> tuple[InFlight, InFlight]:
-        """Put messages in flight. On a link none overtakes another."""
+        """Put messages in flight. None of them is taken before the one of the round before."""
+        assert self.conditions is not None
         (message,), number = outbox, self._round(outbox)
         assert message.active is not None
-        before = jnp.maximum(*(jnp.where(each.round >= 0, each.arrival, 0) for each in flight))
-        sent = jnp.broadcast_to(iteration, arrival.shape)
-        new = InFlight(message.payload, number, sent, jnp.maximum(arrival, before))
+        fate = self.conditions.tries(number)
+        row = jnp.zeros(number.shape, jnp.float32) if size is None else size.total.value.astype(jnp.float32)
+        sent = jnp.broadcast_to(iteration, number.shape)
+        new = InFlight(message.payload, row, number, sent, fate, *_next(fate, iteration))
         first, second = (
             choose_rows(message.active & (number % 2 == parity), new, each) for parity, each in enumerate(flight)
         )
@@ -145,7 +175,8 @@ class FaultyProgram(Program):
         even, odd = (jax.tree.map(lambda leaf: leaf[self.reverse], each) for each in flight)
         found = choose_rows(number % 2 == 0, even, odd)
         answered = jnp.where(number % 2 == 0, flight[0].round, flight[1].round) == number  # this end has sent its own
-        arrived = answered & (found.round == number) & (found.arrival <= iteration) & now.awake[self.local.owner]
+        arrived = answered & (found.round == number) & (found.arrival <= iteration)
+        arrived = arrived & now.up & now.awake[self.local.owner]  # a silent link carries nothing
         return (Message(found.payload, True, arrived, round=found.round),), arrived, found.sent
 
     def score(self, state: FaultyState) -> dict[str, jax.Array]:
@@ -153,6 +184,12 @@ class FaultyProgram(Program):
         assert isinstance(self.target, PartsTarget)
         extra = {name: measure(state.method, self.problem) for name, measure in self.measures.items()}
         return {**score_parts(state.x, self.problem, self.target), **extra}
+
+
+def _next(fate: Tries, iteration: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return when a message that is sent now is sent again, if it is lost, and when it arrives, if it is not."""
+    lost = fate.lost > 0
+    return jnp.where(lost, iteration + fate.pause, NEVER), jnp.where(lost, NEVER, iteration + fate.later)
 
 
 def faulty(program: Program, conditions: Conditions, target: PartsTarget) -> FaultyProgram:

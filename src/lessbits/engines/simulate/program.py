@@ -14,6 +14,7 @@ from lessbits._internal.pytrees import computed_once, on_cpu, put, pytree, stati
 from lessbits._internal.randomness import Step, make_seed
 from lessbits._internal.summation import Sum, add_up
 from lessbits.codecs.base import Codec
+from lessbits.engines.checks import sends_again
 from lessbits.engines.memory import check_run_fits
 from lessbits.engines.options import RunOptions
 from lessbits.engines.schedule import end_of_record
@@ -99,7 +100,7 @@ class Program:
     ) -> "Program":
         """Return the program of a run. The options must be checked."""
         local = LocalNetwork.of(network)
-        check_run_fits(problem, local, method, late=options.faults is not None and options.faults.late)
+        check_run_fits(problem, local, method, late=sends_again(options.faults, method))
         target = Target.of(problem, options.metric_choice(problem))
         return cls(
             method.prepare(problem),
@@ -223,17 +224,13 @@ class Program:
             return jnp.int32(self.local.links.shape[0])
         return jnp.sum(message.active, dtype=jnp.int32)
 
-    def _bytes(self, message: Message, length: Any, times: jax.Array | None = None) -> RowLengths | None:
-        """Return the bytes of bodies whose length varies, per row, or per link if only some links send.
-
-        `times` is how often each link sends its message.
-        """
+    def _bytes(self, message: Message, length: Any) -> RowLengths | None:
+        """Return the bytes of bodies whose length varies, per row, or per link if only some links send."""
         if length is None:
             return None
         rows = length(message.payload)
         if message.active is not None:
             rows = jnp.where(message.active, rows if message.per_link else rows[self.local.owner], 0)
-            rows = rows if times is None else rows * times.astype(rows.dtype)
         return RowLengths(Sum.of(rows), message.per_link or message.active is not None)
 
     def score(self, state: State) -> dict[str, jax.Array]:

@@ -160,7 +160,7 @@ def _simulate(
     state, iteration = chunks.resume(state, problem, network, method)
     if course is not None:
         program, state = course.enter(program, state, iteration)
-        chunks.add_bytes(course.take_bytes())
+        chunks.add_copies(course.take_copies(), state.x)
     rule = program.stop.on_host()
     if course is not None and course.begins_at(iteration):
         rule = replace(rule, until=-np.inf)  # what was reached before an event does not count after it
@@ -173,7 +173,9 @@ def _simulate(
     program, chunk, interrupted = _run(program, chunk, chunks, run_options, course)
     if interrupted:
         chunks.save(chunk)
-    ending = Ending(np.asarray(chunk.state.x), int(chunk.iteration), compile_seconds, interrupted)
+    x, iteration = np.asarray(chunk.state.x), int(chunk.iteration)
+    part_ends = [] if course is None else course.part_ends(program, x, iteration)
+    ending = Ending(x, iteration, compile_seconds, interrupted, part_ends)
     return finish(run_options, program.stop, recorder, method, problem, ending)
 
 
@@ -208,6 +210,6 @@ def _run(
             chunks.save_if_due(chunk, ended=bool(chunk.stop) and not event)
             if course is not None and event:
                 program, state = course.enter(program, chunk.state, iteration)
-                chunks.add_bytes(course.take_bytes())
+                chunks.add_copies(course.take_copies(), state.x)
                 chunk = chunk._replace(state=state, stop=put(False, np.bool_))
     return program, chunk, not bool(chunk.stop)
