@@ -143,7 +143,7 @@ class Run:
         """Tell a site to leave that came back with nothing when all others had ended: it waits for a run to begin."""
         running = [name for name, process in self.sites.processes.items() if process.poll() is None]
         for name in running if not self.due else []:
-            waits = "waiting for facts" in self.sites.status(name).get("message", "")
+            waits = "to say how many rows" in self.sites.status(name).get("message", "")
             if waits and len(running) == 1:
                 self.sites.signal(name, signal.SIGTERM)
                 self.sites.wait(name, seconds=20)
