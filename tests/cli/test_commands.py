@@ -146,7 +146,7 @@ def test_every_setting_is_resolved(command):
             "bandwidth",
             "ranks",
         ),
-        *("gamma", "epsilon", "momentum", "decay"),  # step sizes of other methods
+        *("gamma", "epsilon", "momentum", "decay", "probability"),  # step sizes of other methods
     }
     assert (settings["nodes"], settings["dim"], settings["record_every"]) == (6, 8, 2)
     assert settings["problem_seed"] == settings["network_seed"] == settings["seed"] == 3
@@ -394,7 +394,7 @@ def test_without_arguments_it_shows_the_commands(command):
 
 
 def test_help_names_every_setting_with_its_default(command, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("COLUMNS", "500")
     out = command("run", "--help").out
     for name, field in Settings.model_fields.items():
         if name == "step_sizes":  # of methods registered in Python
