@@ -8,6 +8,7 @@ import numpy as np
 import page_decoder
 import pytest
 from codec_checks import dithered, quantized
+from tiers import slow_but
 
 from lessbits.codecs import make_codec
 from lessbits.codecs.range_coding import whole_weights
@@ -48,7 +49,7 @@ def as_sent(spelling, payload):
     return jax.tree.leaves(payload)[: 2 if spelling in LEVELS else None]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", slow_but([np.float64], [np.float32, np.float64]))
 @pytest.mark.parametrize("spelling", [*LEVELS, *OTHERS])
 def test_fixed_widths_are_as_the_page_says(spelling, dtype):
     codec, _, rows = quantized(spelling, DIM, "fixed", dtype, SPELLINGS)

@@ -88,7 +88,7 @@ def slopes(errors):
     return [np.polyfit(np.arange(len(half)), half, 1)[0] for half in np.array_split(logarithm, 2)]
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", slow_but(["tree", "edge-dual", "nids", "lead", "ef21", "opapc"], LINEAR))
 @pytest.mark.parametrize("problem", slow_but(["ridge"], PROBLEMS))
 def test_an_exact_method_goes_straight_to_the_solution_and_stays_there(name, problem):
     problem, network = PROBLEMS[problem], network_of(name)
@@ -153,7 +153,7 @@ def compilations():
     jax.monitoring.unregister_event_duration_listener(listen)
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", slow_but(["tree", "lead", "diana", "beer", "scaffnew"], BASELINES))
 def test_other_step_sizes_and_seeds_compile_nothing(name, compilations):
     option, sizes, _ = SUBLINEAR.get(name, (None, LINEAR.get(name), None))
     method, network = make(name, RIDGE, option, **sizes), network_of(name)
@@ -197,7 +197,7 @@ def test_bits_and_gradients_are_counted_as_they_are_sent_and_taken(name):
     assert trace["gradient_evaluations"][-1] == gradients
 
 
-@pytest.mark.parametrize("stepsizes", ["theory", "practical"])
+@pytest.mark.parametrize("stepsizes", slow_but(["theory"], ["theory", "practical"]))
 @pytest.mark.parametrize("name", BASELINES)
 def test_suggested_step_sizes_do_not_diverge(name, stepsizes):
     method = make(name, RIDGE, stepsizes=stepsizes)

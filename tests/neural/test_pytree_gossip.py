@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiers import slow_but
 
 from lessbits.errors import InputError, WireError
 from lessbits.networks import make_network
@@ -60,7 +61,7 @@ def run_nodes(steps, rule, kind=jnp.float32, quantizer="block:1.0", network="rin
     return ThreadLinks.run(NODES, one)
 
 
-@pytest.mark.parametrize("in_turn", [True, False])
+@pytest.mark.parametrize("in_turn", slow_but([True], [True, False]))
 def test_the_rule_line_by_line(in_turn):
     rule = Rule(dual=0.2, rate=0.9, momentum=0.4, theta=0.8, turns=in_turn)
     network = make_network("ring", nodes=NODES)
@@ -99,7 +100,7 @@ def test_the_rule_line_by_line(in_turn):
         np.testing.assert_allclose(gossip.dual[0], dual[node], rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("quantizer", ["block:1.0", "block-dither:1.0", "block-top:512"])
+@pytest.mark.parametrize("quantizer", slow_but(["block:1.0"], ["block:1.0", "block-dither:1.0", "block-top:512"]))
 def test_nodes_come_together_and_send_fewer_bits(quantizer):
     coarse = quantizer.startswith("block-top")  # which needs a gentle rule
     rule = Rule(dual=0, momentum=0, theta=0.3) if coarse else Rule(theta=0.5)
@@ -113,7 +114,9 @@ def test_nodes_come_together_and_send_fewer_bits(quantizer):
         assert "20 exchanges" in gossip.report()
 
 
-@pytest.mark.parametrize(("in_turn", "kind"), [(True, jnp.bfloat16), (False, jnp.float32)])
+@pytest.mark.parametrize(
+    ("in_turn", "kind"), slow_but([(True, jnp.bfloat16)], [(True, jnp.bfloat16), (False, jnp.float32)])
+)
 def test_a_run_goes_on_from_its_state(in_turn, kind, tmp_path):
     rule = Rule(dual=0.2, momentum=0.3, turns=in_turn)
     whole = run_nodes(18, rule, kind)

@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 from small_problem import NODES, init, loss, make_problem
+from tiers import slow_but
 
 import lessbits.neural as neural
 from lessbits.errors import InputError
@@ -55,7 +56,10 @@ def user_loop(links, rule, quantizer, network, seed):
 
 @pytest.mark.parametrize(
     ("in_turn", "quantizer", "network"),
-    [(True, "block:1.0", "ring"), (False, "block:1.0", "star"), (True, "block-dither:0.5", "star")],
+    slow_but(
+        [(True, "block:1.0", "ring")],
+        [(True, "block:1.0", "ring"), (False, "block:1.0", "star"), (True, "block-dither:0.5", "star")],
+    ),
 )
 def test_what_is_simulated_runs_over_links_bit_for_bit(in_turn, quantizer, network):
     rule = Rule(dual=0.2, momentum=0.3, turns=in_turn, alone=3)
@@ -70,7 +74,7 @@ def test_what_is_simulated_runs_over_links_bit_for_bit(in_turn, quantizer, netwo
     assert trace["exchanges"][-1] == 4
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", slow_but(["in-turn", "diloco", "beer"], METHODS))
 def test_every_method_trains_and_counts(name):
     trace = trained(METHODS[name](every=4), steps=60)
     table = trace.to_pandas()
@@ -91,6 +95,7 @@ def close(one, other, tolerance=1e-4):
     np.testing.assert_allclose(rows(one), rows(other), rtol=0, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_methods_with_neutral_settings_are_their_parents():
     plain = Rule(dual=0, momentum=0, rate=1, theta=0.8, turns=False)
     # After one exchange; later a last bit may move a number in the middle of two levels either way.
@@ -148,6 +153,7 @@ def test_averaged_gradients_are_one_large_batch():
     assert found["disagreement"][-1] < 1e-5
 
 
+@pytest.mark.slow
 def test_bytes_by_count_are_close_to_encoded_ones_and_runs_are_repeated():
     counted, encoded = trained("in-turn", steps=60), trained("in-turn", steps=60, encoded=True)
     close(counted, encoded, 0)
@@ -156,6 +162,7 @@ def test_bytes_by_count_are_close_to_encoded_ones_and_runs_are_repeated():
     close(trained("in-turn", sequential=True), trained("in-turn"), 0.1)
 
 
+@pytest.mark.slow
 def test_failing_links_still_bring_nodes_together():
     apart = trained("none", steps=60)["disagreement"][-1]
     for kind in (neural.GossipInTurn, neural.GossipEdges):

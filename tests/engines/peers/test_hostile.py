@@ -200,6 +200,7 @@ class Blocked:
         await asyncio.Event().wait()
 
 
+@pytest.mark.slow
 def test_one_neighbour_cannot_take_all_streams(tmp_path):
     async def attack(rome):
         async with rome.stream() as first:
