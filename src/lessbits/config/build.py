@@ -18,7 +18,7 @@ from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.provenance import provenance
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.run import run_where_held
-from lessbits.engines.schedule import record_interval
+from lessbits.engines.schedule import record_interval, whole_rounds
 from lessbits.errors import InputError, check_kind, check_name
 from lessbits.faults import Faults
 from lessbits.methods.base import Method
@@ -134,7 +134,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
     )
     method = configure_method(find_method(settings.method), request, settings.seed)
     sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
-    every = settings.record_every or record_interval(method, problem, settings.iterations)
+    every = whole_rounds(settings.record_every or record_interval(method, problem, settings.iterations), method)
     settings = settings.updated(record_every=every).with_step_sizes(sizes)
     return Experiment(settings, problem, network, method, metrics, faults)
 

@@ -243,7 +243,8 @@ class _Batch:
             if number < 0 or number in self.outcomes:
                 continue
             metrics = {name: array[:, lane] for name, array in rows.items()}
-            reached, lost = self.rule.reached(metrics), self.rule.diverged(metrics)
+            whole = ends % self.program.method.round_length == 0  # but for a last record, which may be shorter
+            reached, lost = self.rule.reached(metrics) & whole, self.rule.diverged(metrics)
             epochs, spent = self.epochs[number] + work[:, lane], self.spent[number] + bits[:, lane]
             over = reached | lost | (ends >= self.rule.iterations) | self.budget.is_spent(epochs, spent)
             stops = np.flatnonzero(over)
