@@ -160,6 +160,13 @@ class Fields(BaseModel):
         {}, "Method", "step sizes of a registered method that have no setting of their own, by name", "none"
     )
     local_steps: int = setting(1, "Method", "gradient steps between two exchanges (edge-dual)", ge=1)
+    chunks: int | None = setting(
+        None,
+        "Method",
+        "messages that a vector is cut into, so that all levels of a tree send at once (tree)",
+        "the fastest for --bandwidth and --latency; 1 without these",
+        ge=1,
+    )
     batch_size: int = setting(1, "Method", "samples in a stochastic gradient, for options C and D", ge=1)
 
     iterations: int = setting(10_000, "Run", "largest number of iterations", ge=1, le=LARGEST_COUNT)

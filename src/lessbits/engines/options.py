@@ -78,8 +78,8 @@ class RunOptions:
                 check_flag("progress, if it is no function,", one)
         check_faults(self.faults, method)
         method.check(problem, network)
-        for compressor in method.compressors:
-            compressor.check(problem.dim)
+        for compressor, length in zip(method.compressors, method.message_lengths(problem.dim), strict=True):
+            compressor.check(length)
         every = record_interval(method, problem, self.iterations) if self.record_every is None else self.record_every
         # Counters of one record are 32-bit integers.
         longest = LARGEST_COUNT // max(network.links, 3 * problem.samples)

@@ -103,5 +103,5 @@ def _needed(method: Method, problem: Problem, epochs: float | None, bits: float 
     """Return about how many iterations spend a budget of epochs or bits. Return None without a budget."""
     ends = [] if epochs is None else [epochs / method.passes(problem)]
     if bits is not None:
-        ends.append(bits / sum(compressor.bits(problem.dim) for compressor in method.compressors))
+        ends.append(bits / sum(method.nominal_bits(problem.dim)))
     return max(1, math.ceil(min(ends))) if ends else None

@@ -19,7 +19,7 @@ class Recorder:
     """Collects the records of a run, chunk by chunk. Counts are summed as integers, so that they are exact."""
 
     def __init__(self, first: Mapping[str, Any], problem: Problem, network: Network, method: Method) -> None:
-        self.message_bits = np.array([compressor.bits(problem.dim) for compressor in method.compressors])
+        self.message_bits = np.array(method.nominal_bits(problem.dim))
         self.network = network
         self.links, self.nodes, self.samples = network.links, network.nodes, problem.samples
         self.at_once = method.at_once

@@ -119,7 +119,7 @@ def sweep(
     )
     for sizes in configurations:
         checked = run_options.checked(problem, network, replace(method, **sizes))  # type: ignore[type-var]
-    codecs = make_codecs(method.compressors, problem.dim, "entropy") if options.encoded else ()
+    codecs = make_codecs(method.compressors, method.message_lengths(problem.dim), "entropy") if options.encoded else ()
     program = Program.of(problem, network, method, checked, codecs=codecs)
     memory = _lane_bytes(program, problem, network)
     width = options.width or default_width(len(configurations), memory)
@@ -172,7 +172,7 @@ class _Sweep:
     ) -> None:
         self.program, self.budget, self.options = program, budget, options
         self.samples, self.links = problem.samples, network.links
-        self.message_bits = np.array([compressor.bits(problem.dim) for compressor in program.method.compressors])
+        self.message_bits = np.array(program.method.nominal_bits(problem.dim))
         # Bytes of a message that do not depend on its contents; empty without `encoded`.
         self.constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
         self.stop = threading.Event()
