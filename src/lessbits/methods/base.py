@@ -107,6 +107,13 @@ class Method(ABC):
         """How many messages a link carries per exchange, on average."""
         return 1 if self.takes_turns else len(self.compressors)
 
+    def busy_links(self, sent: np.ndarray) -> np.ndarray:
+        """Return on how many links something was sent per record, from the messages, [records, messages of an outbox].
+
+        Messages that a link carries in one exchange count once.
+        """
+        return sent.sum(axis=1) / self.at_once
+
     def message_lengths(self, dim: int) -> tuple[int, ...]:
         """Return the coordinates of each message of an outbox, in order; by default all messages are whole vectors."""
         return (dim,) * len(self.compressors)

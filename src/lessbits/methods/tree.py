@@ -17,6 +17,7 @@ All nodes know the network, and so the tree. The term (μ/2)‖x‖² of every l
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
@@ -24,7 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lessbits._internal.axes import Axis
+from lessbits._internal.axes import Axis, OnOneProcess
+from lessbits._internal.elimination import solve
 from lessbits._internal.pytrees import choose_rows, pytree, static
 from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import InputError
@@ -57,6 +59,7 @@ class TreeState(NamedTuple):
     passing: Any  # a payload of the root, to be forwarded down
     secants: Annotated[Secants | None, Axis.ONE_PROCESS]  # one row in the process that holds the root, none elsewhere
     anchor: Anchor | None
+    metric: OnOneProcess | None = None  # of the root's first step, as factors of a matrix; None for η
 
 
 @pytree
@@ -131,14 +134,15 @@ class Tree(Method):
         check_chunks(type(self), self.chunks, problem.dim)
         if isinstance(self.quantizer, KEYED):
             raise InputError(
-                f"tree was given {self.quantizer.name}, which only the first to receive a message can decode, but "
-                "nodes pass messages on: choose grid:10 or dit-8"
+                f"{self.name} was given {self.quantizer.name}, which only the first to receive a message can decode, "
+                "but nodes pass messages on: choose grid:10 or dit-8"
             )
-        omega = self.quantizer.omega(*self.message_lengths(problem.dim)) if isinstance(self.quantizer, Quantizer) else 0
+        longest = max(self.message_lengths(problem.dim))
+        omega = self.quantizer.omega(longest) if isinstance(self.quantizer, Quantizer) else 0
         if omega >= 1:
             raise InputError(
-                f"tree was given {self.quantizer.name}, whose noise is larger than what is sent (ω = {omega:.3g}): "
-                f"choose grid:10, or scaled-{self.quantizer.name}"
+                f"{self.name} was given {self.quantizer.name}, whose noise is larger than what is sent "
+                f"(ω = {omega:.3g}): choose grid:10, or scaled-{self.quantizer.name}"
             )
 
     def for_nodes(self, nodes: np.ndarray) -> "Tree":
@@ -217,7 +221,8 @@ class Tree(Method):
         gradient = total / self.depth.shape[0] + self.convexity * x
         goal, secants = x - self.eta * gradient, None
         if state.secants is not None:
-            goal, secants = next_point(x, gradient, state.secants, self.eta)
+            metric = None if state.metric is None else partial(solve, state.metric)
+            goal, secants = next_point(x, gradient, state.secants, self.eta, metric)
         return state._replace(goal=state.goal.at[root].set(goal), secants=secants)
 
     @property

@@ -25,7 +25,8 @@ def fastest_chunks(request: MethodRequest, link: LinkModel | None) -> int:
     """Return the number of chunks that a tree needs the least time with, by the model of a link; 1 without a model.
 
     A sweep over a tree of height h takes h + C - 1 exchanges. Each takes the latency, and the time to send a message:
-    what every message has besides its coordinates, and the share of a chunk in the bits of a Gaussian vector.
+    what every message has besides its coordinates, and the share of a chunk in the bits of a Gaussian vector. Hessians
+    that go with the first gradients do not count.
     """
     dim, quantizer = request.problem.dim, request.quantizer
     if link is None or np.isinf(link.bandwidth):
