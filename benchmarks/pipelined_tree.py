@@ -2,10 +2,12 @@
 
     python benchmarks/pipelined_tree.py [--w1a FILE] [--columns ring-100 …] [--out FILE]
 
-Columns, seeds and targets are those of `benchmarks/bits.py`. Gossip has the quantizers and step sizes that were kept in
-benchmarks/bits/cells.json: those that need the fewest bits, the practical ones, and exact messages, whose numbers are
-counted as float32 here. A table shows the fastest of them. The plain tree is the one with the fewest bits. The
-pipelined tree has the fineness and the number of chunks that are fastest by what seed 0 needs with one chunk.
+Columns, seeds and targets are those of `benchmarks/bits.py`. Exchanges and bits of gossip are those that were kept in
+benchmarks/bits/cells.json: tuned for the fewest bits, with practical step sizes, and with exact messages, tuned, whose
+numbers are counted as float32 here. A table shows the fastest of them. "All-reduce" is a tree with exact messages,
+counted as float32 too. The plain tree is the one with the fewest bits. The pipelined tree has the fineness and the
+number of chunks that are fastest by what seed 0 needs with one chunk; in ridge regression, where `newton-tree` was
+tried too, also the method.
 """
 
 import argparse
@@ -19,7 +21,6 @@ from bits import MOST, SEEDS, columns, goal_of, parts
 from lessbits import LinkModel, simulate
 from lessbits.networks.tree import spanning_tree
 from lessbits.tuning.chunks import fastest_chunks
-from lessbits.tuning.estimates import Choice
 from lessbits.tuning.stepsizes import make_method, make_request
 
 LINKS = {
@@ -28,7 +29,11 @@ LINKS = {
     "1 Gbit/s, 0.1 ms": LinkModel(0.0001, 1e9),
 }
 GOSSIP = ("gossip", "gossip-practical", "accelerated", "exact")
-FINENESSES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000)
+FINENESSES = (10, 30, 100, 1000, 10_000, 100_000)
+TITLES = (
+    *("", "fastest gossip", "s", "all-reduce, s", "kbit", "tree, one chunk, s", "kbit"),
+    *("pipelined tree", "s", "kbit", "gossip ÷ tree"),
+)
 IN_BITS = LinkModel(0, 1)  # its seconds are the bits that a link sends one after the other
 
 
@@ -43,46 +48,46 @@ class Cost(NamedTuple):
         return self.exchanges * link.latency + self.waited / link.bandwidth
 
 
-def measure(column, target, w1a, make, seeds=SEEDS):
-    """The cost of a run to its target; None if it does not get there."""
+def tree(column, target, w1a, name="tree", seeds=SEEDS, **choices):
+    """The cost of runs to the target; None if one does not get there."""
     found = []
     for seed in seeds:
         problem, network = parts(column, seed, w1a)
         options = {"until": target, "goal": goal_of(column), "iterations": 4 * MOST[target], "record_every": 1}
-        trace = simulate(problem, network, make(problem, network), seed=seed, link_model=IN_BITS, **options)
+        method = make_method(name, problem, network, **choices)
+        trace = simulate(problem, network, method, seed=seed, link_model=IN_BITS, **options)
         if not trace.converged:
             return None
         found.append([float(trace[name][-1]) for name in ("iteration", "simulated_seconds", "wire_bits_per_link")])
     return Cost(*np.mean(found, axis=0))
 
 
-def gossip(column, target, w1a, found):
-    """The cost of gossip as it was kept."""
-    fields = {name: found[name] for name in ("method", "quantizer", "messages", "corrected") if found.get(name)}
-    cost = measure(column, target, w1a, lambda *about: Choice(**fields).make(*about, **found["sizes"]))
-    if cost is not None and found["quantizer"] == "exact":
-        cost = Cost(cost.exchanges, cost.waited / 2, cost.bits / 2)
-    return cost
+def as_float32(cost):
+    """The cost if 32 bits were sent for every 64."""
+    return cost and Cost(cost.exchanges, cost.waited / 2, cost.bits / 2)
 
 
-def tree(column, target, w1a, seeds=SEEDS, **choices):
-    return measure(column, target, w1a, lambda *about: make_method("tree", *about, **choices), seeds)
+def gossip(found):
+    """The cost of gossip as it was kept. All links send in every exchange, so that they wait for their own bits."""
+    cost = Cost(found["iterations"], found["bits"], found["bits"])
+    return as_float32(cost) if found["quantizer"] == "exact" else cost
 
 
 def fastest_tree(column, target, w1a, tried, link):
     """Return the settings and the cost of the tree that is fastest; `tried` are runs of seed 0 with one chunk."""
     problem, network = parts(column, 0, w1a)
     ranked = []
-    for quantizer, cost in tried.items():
-        request = make_request("tree", problem, network, quantizer, stepsizes="theory", target=None)[1]
+    for (name, quantizer), cost in tried.items():
+        request = make_request(name, problem, network, quantizer, stepsizes="theory", target=None)[1]
         chunks = fastest_chunks(request, link)
         height, message = spanning_tree(network).height, cost.waited / cost.exchanges
         exchanges = cost.exchanges / height * (height + chunks - 1)
-        ranked.append((exchanges * (link.latency + (72 + message / chunks) / link.bandwidth), quantizer, chunks))
-    for _, quantizer, chunks in sorted(ranked):
-        cost = tree(column, target, w1a, quantizer=quantizer, chunks=chunks)
+        ranked.append((exchanges * (link.latency + (72 + message / chunks) / link.bandwidth), name, quantizer, chunks))
+    for _, name, quantizer, chunks in sorted(ranked):
+        choice = {"name": name, "quantizer": quantizer, "chunks": chunks}
+        cost = tree(column, target, w1a, **choice)
         if cost is not None:
-            return {"quantizer": quantizer, "chunks": chunks, "cost": cost, "seconds": cost.seconds(link)}
+            return {**choice, "cost": cost, "seconds": cost.seconds(link)}
     return None
 
 
@@ -91,13 +96,14 @@ def row(column, target, w1a, cells):
     name = f"{column}, {target:g}"
     about = column, target, w1a
     kept = {kind: cells.get(f"{kind}|{name}") for kind in GOSSIP}
-    others = {kind: cost for kind, found in kept.items() if found and (cost := gossip(*about, found)) is not None}
+    others = {kind: gossip(found) for kind, found in kept.items() if found}
     thrifty = cells[f"tree|{name}"]["quantizer"]
     plain = tree(*about, quantizer=thrifty)
-    quantizers = [thrifty, *(f"grid:{fineness}" for fineness in FINENESSES)]
-    runs = {quantizer: tree(*about, seeds=(0,), quantizer=quantizer) for quantizer in quantizers}
-    tried = {quantizer: cost for quantizer, cost in runs.items() if cost is not None}
-    found = {"gossip": others, "plain": plain}
+    kinds = ("tree", "newton-tree") if column.startswith("ridge") else ("tree",)
+    choices = [("tree", thrifty), *((kind, f"grid:{fineness}") for kind in kinds for fineness in FINENESSES)]
+    runs = {choice: tree(*about, choice[0], (0,), quantizer=choice[1]) for choice in choices}
+    tried = {choice: cost for choice, cost in runs.items() if cost is not None}
+    found = {"gossip": others, "plain": plain, "all-reduce": as_float32(tree(*about, quantizer="exact"))}
     for title, link in LINKS.items():
         fastest = min(others, key=lambda kind: others[kind].seconds(link))
         best = fastest_tree(*about, tried, link)
@@ -108,15 +114,18 @@ def row(column, target, w1a, cells):
 def table(rows):
     lines = []
     for title, link in LINKS.items():
-        lines += [f"\n{title}\n", "| | fastest gossip | s | tree, one chunk, s | kbit | pipelined tree | s | kbit | |"]
-        lines.append("|---|---|---:|---:|---:|---|---:|---:|---:|")
+        lines += [f"\n{title}\n", f"| {' | '.join(TITLES)} |", "|---|---|---:|---:|---:|---:|---:|---|---:|---:|---:|"]
         for name, found in rows.items():
-            here, plain = found[title], Cost(*found["plain"])
-            best = here["tree"]
-            shown = f"| {name} | {here['gossip']} | {here['seconds']:.4g} | {plain.seconds(link):.4g} "
-            shown += f"| {plain.bits / 1000:.4g} | {best['quantizer']}, {best['chunks']} chunks "
-            shown += f"| {best['seconds']:.4g} | {Cost(*best['cost']).bits / 1000:.4g} "
-            lines.append(shown + f"| {here['seconds'] / best['seconds']:.2f} |")
+            here, best, trees = (
+                found[title],
+                found[title]["tree"],
+                [Cost(*found[kind]) for kind in ("all-reduce", "plain")],
+            )
+            cells = [name, here["gossip"], f"{here['seconds']:.4g}"]
+            cells += [f"{number:.4g}" for each in trees for number in (each.seconds(link), each.bits / 1000)]
+            cells += [f"{best['name']}, {best['quantizer']}, C = {best['chunks']}", f"{best['seconds']:.4g}"]
+            cells += [f"{Cost(*best['cost']).bits / 1000:.4g}", f"{here['seconds'] / best['seconds']:.2f}"]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

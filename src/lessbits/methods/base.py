@@ -102,26 +102,16 @@ class Method(ABC):
         """The compressor of each message of an outbox, in order; by default one uncompressed vector."""
         return (Exact(),)
 
-    @property
-    def at_once(self) -> float:
-        """How many messages a link carries per exchange, on average."""
-        return 1 if self.takes_turns else len(self.compressors)
-
     def busy_links(self, sent: np.ndarray) -> np.ndarray:
-        """Return on how many links something was sent per record, from the messages, [records, messages of an outbox].
+        """Return on how many links something was sent, from the numbers of messages, [records, messages of an outbox].
 
-        Messages that a link carries in one exchange count once.
+        Messages that a link carries in the same exchange count once.
         """
-        return sent.sum(axis=1) / self.at_once
+        return sent.sum(axis=1) / (1 if self.takes_turns else len(self.compressors))
 
     def message_lengths(self, dim: int) -> tuple[int, ...]:
         """Return the coordinates of each message of an outbox, in order; by default all messages are whole vectors."""
         return (dim,) * len(self.compressors)
-
-    def nominal_bits(self, dim: int) -> list[float]:
-        """Return the nominal length of each message of an outbox, in order."""
-        lengths = self.message_lengths(dim)
-        return [compressor.bits(length) for compressor, length in zip(self.compressors, lengths, strict=True)]
 
     def prepare(self, problem: Problem) -> Problem:
         """Return the problem, with what this method needs precomputed."""

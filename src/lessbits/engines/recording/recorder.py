@@ -7,6 +7,7 @@ import numpy as np
 
 from lessbits.engines.recording.trace import LinkModel
 from lessbits.methods.base import Method
+from lessbits.methods.common import nominal_bits
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
@@ -19,7 +20,7 @@ class Recorder:
     """Collects the records of a run, chunk by chunk. Counts are summed as integers, so that they are exact."""
 
     def __init__(self, first: Mapping[str, Any], problem: Problem, network: Network, method: Method) -> None:
-        self.message_bits = np.array(method.nominal_bits(problem.dim))
+        self.message_bits = np.array(nominal_bits(method, problem.dim))
         self.network = network
         self.links, self.nodes, self.samples = network.links, network.nodes, problem.samples
         self.busy_links = method.busy_links
