@@ -69,10 +69,11 @@ def make_codec(compressor: str | Compressor, dim: int, code: str = "entropy", dt
     return factory(compressor, dim, code, dtype)
 
 
-def make_codecs(compressors: Sequence[Compressor], dim: int, code: str) -> tuple[Codec, ...]:
-    """Return a codec for each message of an outbox, in JAX's precision."""
+def make_codecs(compressors: Sequence[Compressor], lengths: Sequence[int], code: str) -> tuple[Codec, ...]:
+    """Return a codec for each message of an outbox, of these lengths, in JAX's precision."""
     kind = np.dtype(jnp.result_type(float))
-    return tuple(make_codec(compressor, dim, code, kind) for compressor in compressors)
+    messages = zip(compressors, lengths, strict=True)
+    return tuple(make_codec(compressor, length, code, kind) for compressor, length in messages)
 
 
 def register_codec(compressor: type[Compressor], factory: Factory) -> None:
