@@ -42,7 +42,7 @@ def test_sites_are_prepared_and_started_by_hand(tmp_path, monkeypatch, capsys):
     commands = [line.split()[2:] for line in found.out.splitlines()]
     assert [command[0] for command in commands] == ["run"] * 3
     roster = tmp_path / "mine" / "roster.toml"
-    roster.write_text(roster.read_text().replace("1e-09", "1e-05").replace("0.0001", "0.0005"))
+    roster.write_text(roster.read_text().replace("1e-09", "1e-05").replace("5e-05", "0.0005"))
     extra = ("--json", "result.json", "--patience", "2", "--checkpoint-every", "0.5")
     sites = [start(tmp_path, *command, *extra) for command in commands]
     try:

@@ -65,7 +65,7 @@ class PeerView:
     def _neighbours(self) -> list[dict[str, Any]]:
         """Return the neighbours of the roster, with none of which there is a link yet."""
         counts = dict.fromkeys(("round", "epoch", "iteration", "sent_bytes", "received_bytes"), 0)
-        times = dict.fromkeys(("heard_seconds", "patience_seconds"))
+        times = dict.fromkeys(("estimate", "heard_seconds", "patience_seconds"))
         return [
             {
                 "site": name,

@@ -71,9 +71,10 @@ def test_lockstep_is_the_simulators_run_bit_for_bit(tmp_path, make, nodes):
 
 @pytest.mark.slow
 @pytest.mark.optimized
-def test_logistic_regression_in_lockstep_is_the_simulators_run(tmp_path):
-    town = ring_of(tmp_path, 5)
-    problem = Logistic.from_parts(*map(list, rows(5, np.random.default_rng(0))), 0.1)
+@pytest.mark.parametrize("nodes", [5, 16])
+def test_logistic_regression_in_lockstep_is_the_simulators_run(tmp_path, nodes):
+    town = ring_of(tmp_path, nodes)
+    problem = Logistic.from_parts(*map(list, rows(nodes, np.random.default_rng(0))), 0.1)
     method = EdgeDual(0.2, 1.0, 0.5, 1.0, make_quantizer("dit-4", 5))
     results = asyncio.run(run_all(sites_of(town, problem, method, iterations=60)))
     simulated = simulate(problem, town.roster.network(), method, iterations=60, seed=SEED)
