@@ -162,6 +162,11 @@ def test_a_site_that_waits_names_its_neighbours(tmp_path):
     view.waiting(["paris"])
     assert said[0].startswith("waiting for paris to say")
     assert member.trusted["paris"].fingerprint in said[1]
+    view.started -= 100  # as if reading the data had taken so long
+    site = town.site_run("berlin").site
+    view.show(site)
+    assert view.snapshot()["seconds"] >= 100  # curves of the live page would go back in time else
+    site.thread.shutdown()
 
 
 def test_the_roster_of_the_page_is_one(tmp_path):
