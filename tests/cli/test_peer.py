@@ -43,6 +43,7 @@ def test_sites_are_prepared_and_started_by_hand(tmp_path, monkeypatch, capsys):
     assert [command[0] for command in commands] == ["run"] * 3
     roster = tmp_path / "mine" / "roster.toml"
     roster.write_text(roster.read_text().replace("1e-09", "1e-05").replace("5e-05", "0.0005"))
+    checkpoint = tmp_path / "mine" / "site-2" / "state" / "checkpoint.safetensors"
     extra = ("--json", "result.json", "--patience", "2", "--checkpoint-every", "0.5")
     sites = [start(tmp_path, *command, *extra) for command in commands]
     try:
@@ -54,7 +55,7 @@ def test_sites_are_prepared_and_started_by_hand(tmp_path, monkeypatch, capsys):
                 text=True,
                 check=False,
             )
-            if asked.returncode == 0 and json.loads(asked.stdout)["iteration"] > 50:
+            if asked.returncode == 0 and json.loads(asked.stdout)["iteration"] > 50 and checkpoint.exists():
                 break
         sites[2].kill()
         sites[2].communicate()
