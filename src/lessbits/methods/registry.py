@@ -20,6 +20,7 @@ BUILT_IN = {
     "edge-dual": "edge_dual.EdgeDual",
     "tree": "tree.Tree",
     "accelerated": "accelerated.Accelerated",
+    "scheduled": "scheduled.Scheduled",
     "dgd": "dgd.Dgd",
     "qdgd": "qdgd.Qdgd",
     "choco": "choco.Choco",
