@@ -29,7 +29,7 @@ LINKS = {
     "1 Gbit/s, 0.1 ms": LinkModel(0.0001, 1e9),
 }
 GOSSIP = ("gossip", "gossip-practical", "accelerated", "exact")
-FINENESSES = (10, 30, 100, 1000, 10_000, 100_000)
+FINENESSES = (10, 30, 100, 1000, 10_000, 100_000, 300_000, 1_000_000)
 TITLES = (
     *("", "fastest gossip", "s", "all-reduce, s", "kbit", "tree, one chunk, s", "kbit"),
     *("pipelined tree", "s", "kbit", "gossip ÷ tree"),
