@@ -105,6 +105,7 @@ from .quantizers.contractions import TopK as TopK
 from .quantizers.dither import Dither as Dither
 from .quantizers.exact import Exact as Exact
 from .quantizers.fading import Fading as Fading
+from .quantizers.float32 import Float32 as Float32
 from .quantizers.grid import Grid as Grid
 from .quantizers.natural import Natural as Natural
 from .quantizers.rand_k import RandK as RandK

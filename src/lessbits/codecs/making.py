@@ -24,6 +24,7 @@ from lessbits.quantizers import (
     Dither,
     Exact,
     Fading,
+    Float32,
     Grid,
     Natural,
     RandK,
@@ -118,6 +119,7 @@ def _block(compressor: Block | BlockDither, dim: int, code: str, dtype: np.dtype
 
 _FACTORIES: dict[type[Compressor], Factory] = {
     Exact: _raw,
+    Float32: _raw,
     Dither: _dither,
     SubtractiveDither: lambda compressor, *rest: SubtractiveCodec(_dither(compressor, *rest)),
     Grid: _grid,

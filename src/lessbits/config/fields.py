@@ -106,7 +106,8 @@ class Fields(BaseModel):
     quantizer: str | None = setting(
         None,
         "Method",
-        "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or fading:SPACING:FACTOR; "
+        "exact, float32, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or "
+        "fading:SPACING:FACTOR; "
         "for choco, tree, c-gt, beer, motef and ef21 also grid:F, top-K, sign, scaled-dit-K",
         "dit-4; grid:10 for tree; exact for methods that send vectors uncompressed",
         min_length=1,
