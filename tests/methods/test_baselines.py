@@ -181,7 +181,7 @@ PARENTS = {
     ),
     "motef without momentum is beer": (Motef(0.4, 0.1, 0.4, DIT), Beer(0.4, 0.1, 0.4, DIT), PROBLEM),
     "compressed-scaffnew with all coordinates is scaffnew": (
-        CompressedScaffnew(0.3, 0.4, 1.0, NODES, DIM, NODES),
+        CompressedScaffnew(0.3, 0.4, nodes=NODES, dim=DIM, copies=NODES),
         Scaffnew(0.3, 0.4),
         PROBLEM,
     ),

@@ -9,6 +9,7 @@ from rival_reference import local_steps
 from tiers import slow_but
 
 from lessbits import Custom, LeastSquares, make_method, make_network, simulate
+from lessbits.codecs import make_codec
 from lessbits.methods.ef21 import proven_eta
 
 NODES, DIM = 7, 5
@@ -133,6 +134,24 @@ def test_compressed_tracking_finds_stationary_points_as_fast_as_promised(name, q
     means = [squares[:length].mean() for length in (250, 1000, 4000)]
     assert means[1] < 0.3 * means[0]
     assert means[2] < 0.3 * means[1]
+
+
+# ------------------------------------------------------------------ numbers that are only rounded
+
+ROUNDED = dict.fromkeys(("diana", "ef21", "adiana", "locodl", "scaffnew", "compressed-scaffnew"), 1e-24) | {
+    "opapc": 1e-14
+}
+
+
+@pytest.mark.parametrize("name", slow_but(["diana", "compressed-scaffnew", "opapc"], ROUNDED))
+def test_numbers_of_32_bits_cost_no_digits_that_matter(name):
+    """Servers send steps, whose rounding errors vanish with them. OPAPC sends points, and stops at float32's digits."""
+    compresses = name in ("diana", "ef21", "adiana", "locodl")
+    network = RING if name == "opapc" else STAR
+    method = make_method(name, PROBLEM, network, "dit-4" if compresses else "float32", stepsizes="practical")
+    trace = simulate(PROBLEM, network, method, iterations=20_000, until=ROUNDED[name])
+    assert trace.converged, trace.message
+    assert make_codec(method.compressors[-1], DIM).body_bytes == 4 * DIM
 
 
 # ------------------------------------------------------------------ acceleration

@@ -54,30 +54,13 @@ TABLE = {
     "rand-20+natural": (12.5 * 1.125 - 1, 20 * 9 + 20 * math.log2(250)),
     "rand-10+ternary": (25 * (1 + SLACK) * (math.sqrt(10) + 1) / 2 - 1, 10 * 2 + 32 + 10 * math.log2(250)),
 }
-LIKE_OTHERS = (
-    "exact",
-    "float32",
-    "rand-249",
-    "rand-250",
-    "dit-1",
-    "dither:5",
-    "dither:12",
-)  # not needed again in float32
+# Not needed again in float32.
+LIKE_OTHERS = ("exact", "float32", "rand-249", "rand-250", "dit-1", "dither:5", "dither:12")
 SMALL = {
     1: ["rand-1", "dit-4", "subtractive:1", "natural"],
     2: ["rand-1", "dither:3", "ternary", "subtractive:2", "rand-1+natural"],
-    7: [
-        "exact",
-        "float32",
-        "subtractive:5",
-        "rand-3",
-        "dit-1",
-        "dit-4",
-        "ternary",
-        "natural",
-        "rand-3+dit-2",
-        "rand-7+ternary",
-    ],
+    5: ["float32"],
+    7: ["exact", "subtractive:5", "rand-3", "dit-1", "dit-4", "ternary", "natural", "rand-3+dit-2", "rand-7+ternary"],
 }
 
 

@@ -85,8 +85,9 @@ def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
 def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
     """Read the spelling of a compressor for vectors of dimension `dim`, or check one that is made already.
 
-    Unbiased: `exact`, `float32`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`, `rand-50+dit-4`,
-    `fading:1:0.95`, `block-dither:1`. Biased: `top-10`, `sign`, `grid:10`, `scaled-dit-4`, `block:1`, `block-top:64`.
+    Unbiased: `exact`, `float32`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`,
+    `rand-50+dit-4`, `fading:1:0.95`, `block-dither:1`. Biased: `top-10`, `sign`, `grid:10`, `scaled-dit-4`, `block:1`,
+    `block-top:64`.
 
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237
