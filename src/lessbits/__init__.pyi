@@ -52,6 +52,7 @@ from .methods.choco import Choco as Choco
 from .methods.compressed_scaffnew import CompressedScaffnew as CompressedScaffnew
 from .methods.dgd import Dgd as Dgd
 from .methods.diana import Diana as Diana
+from .methods.dore import Dore as Dore
 from .methods.edge_dual import EdgeDual as EdgeDual
 from .methods.ef21 import Ef21 as Ef21
 from .methods.extra import Extra as Extra

@@ -93,7 +93,7 @@ OF_OTHERS = {"choco": {"quantizer": "top-5"}, "ef21": {"quantizer": "top-5"}, "a
 
 
 OTHERS = ["choco", "lead", "accelerated", "diana", "gradient-tracking-atc", "qdgd", "tree"]
-RIVALS = ["c-gt", "beer", "motef", "ef21", "scaffnew", "compressed-scaffnew", "locodl", "adiana", "opapc"]
+RIVALS = ["c-gt", "beer", "motef", "ef21", "scaffnew", "compressed-scaffnew", "locodl", "adiana", "opapc", "dore"]
 WHOLE = ("gradient-tracking-atc", "scaffnew", "compressed-scaffnew", "opapc")  # send numbers as they are
 
 

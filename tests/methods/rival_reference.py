@@ -74,6 +74,21 @@ def ef21(laplacian, gradient, x, eta, alpha=1.0, quantize=exactly):
         x = np.tile(point, (len(x), 1))
 
 
+def dore(laplacian, gradient, x, eta, gamma, epsilon, alpha=1.0, quantize=exactly):
+    """Liu et al. (2020), algorithm 1, with R = 0; their γ, β and η are `eta`, `gamma` and `epsilon`."""
+    hub = np.argmax(np.diag(laplacian))
+    memory, server, error = np.zeros_like(x), np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for k in count(0, 2):
+        residual = quantize(k, gradient(k, x) - memory)
+        estimate = server + residual.mean(0)
+        memory, server = memory + alpha * residual, server + alpha * residual.mean(0)
+        yield x
+        planned = x[hub] - eta * estimate - x[hub] + epsilon * error
+        told = quantize(k + 1, np.tile(planned, (len(x), 1)))[hub]
+        error, x = planned - told, x + gamma * told
+        yield x
+
+
 def scaffnew(laplacian, gradient, x, eta, probability):
     """Mishchenko et al. (2022), algorithm 2; what is yielded is the server's, and what it has told."""
     hub = np.argmax(np.diag(laplacian))

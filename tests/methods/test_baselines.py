@@ -64,6 +64,7 @@ SIZES = {
     "gt-svrg": {"eta": 0.1},
     "diana": {"eta": 0.3},
     "vr-diana": {"eta": 0.1},
+    "dore": {"eta": 0.3, "gamma": 0.7, "epsilon": 0.4},
     "ssda": {"theta": 0.1, "momentum": 0.5},
     "msda": {"theta": 0.15, "momentum": 0.4},
     "c-gt": {"gamma": 0.5, "eta": 0.1},
@@ -81,7 +82,7 @@ REMEMBER = ("choco", "lead", "accelerated", "c-gt", "beer", "motef")  # a memory
 RUNS = [
     *((name, "exact", kind.options[0]) for name, kind in BASELINES.items() if kind.options[0] in "AB"),
     *((name, "dit-2", "B") for name in ("accelerated", "qdgd", "choco", "lead", "diana")),
-    *((name, "dit-2", "B") for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana")),
+    *((name, "dit-2", "B") for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana", "dore")),
     *((name, "top-2", "B") for name in ("beer", "ef21")),
     ("tree", "grid:3", "B"),
     ("tree", "scaled-dit-2", "C"),

@@ -32,6 +32,7 @@ from lessbits.methods.outbox import Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.methods.server import (
     ServerMethod,
+    as_payload,
     compressed,
     goes_up,
     is_hub,
@@ -146,7 +147,7 @@ class Adiana(ServerMethod):
         state, work = lax.cond(goes_up(step), take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
         differences = state.gradient - state.worker_memory, state.anchor_gradient - state.worker_memory
         ups = tuple(compressed(step, self.quantizer, each, local) for each in differences)
-        return state, up_and_down(step, local, ups, self.downlink, state.moved), work
+        return state, up_and_down(step, local, ups, as_payload(self.downlink, state.moved)), work
 
     def receive(
         self, step: Step, state: AdianaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork

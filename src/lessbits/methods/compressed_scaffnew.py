@@ -30,7 +30,7 @@ from lessbits.methods.base import MethodRequest, StepSize
 from lessbits.methods.outbox import Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.methods.scaffnew import PROBABILITY, Scaffnew, ScaffnewState, proven_probability
-from lessbits.methods.server import compressed, up_and_down
+from lessbits.methods.server import as_payload, compressed, up_and_down
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor
@@ -129,7 +129,7 @@ class CompressedScaffnew(Scaffnew):
         places, sent = chosen_first(self.masks(step, local.nodes), self.kept)
         numbers = jnp.where(sent, jnp.take_along_axis(state.moved, places, axis=1), 0)
         ups = (compressed(step, Numbers(self.quantizer, self.kept), numbers, local),)
-        return state, up_and_down(step, local, ups, self.downlink, state.mean), steps * problem.counts
+        return state, up_and_down(step, local, ups, as_payload(self.downlink, state.mean)), steps * problem.counts
 
     def receive(
         self, step: Step, state: ScaffnewState, outbox: Outbox, inbox: Outbox, local: LocalNetwork

@@ -25,6 +25,7 @@ from lessbits.methods.outbox import Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.methods.server import (
     ServerMethod,
+    as_payload,
     compressed,
     goes_up,
     is_hub,
@@ -104,7 +105,7 @@ class Diana(ServerMethod):
         state, work = lax.cond(goes_up(step), take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
         difference = state.gradient - state.worker_memory
         ups = (compressed(step, self.quantizer, difference, local),)
-        return state, up_and_down(step, local, ups, self.downlink, state.moved), work
+        return state, up_and_down(step, local, ups, as_payload(self.downlink, state.moved)), work
 
     def receive(self, step: Step, state: DianaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> DianaState:
         """Update. Even iterations: memories move, and the hub takes its step. Odd: the leaves follow it."""

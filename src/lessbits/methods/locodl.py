@@ -29,6 +29,7 @@ from lessbits.methods.request import Suggestion
 from lessbits.methods.scaffnew import PROBABILITY, local_steps, proven_probability, repeat
 from lessbits.methods.server import (
     ServerMethod,
+    as_payload,
     compressed,
     goes_up,
     mean_at_hub,
@@ -43,7 +44,7 @@ from lessbits.quantizers.base import Compressor, Quantizer
 
 
 class LocodlState(NamedTuple):
-    """Iterate x and common point y; controls u and v; x̂ and ŷ after local steps; d_i; d at the hub, and its rounding."""
+    """Iterate x and common point y; controls u and v; x̂ and ŷ after local steps; d_i; d at the hub and its rounding."""
 
     x: jax.Array
     common: jax.Array
@@ -129,7 +130,8 @@ class Locodl(ServerMethod):
         local_common = jnp.where(going_up, y, state.local_common)
         state = state._replace(local_x=local_x, local_common=local_common)
         payload = compressed(step, self.quantizer, local_x - local_common, local)
-        return state, up_and_down(step, local, (payload,), self.downlink, state.mean), steps * problem.counts
+        down = as_payload(self.downlink, state.mean)
+        return state, up_and_down(step, local, (payload,), down), steps * problem.counts
 
     def receive(
         self, step: Step, state: LocodlState, outbox: Outbox, inbox: Outbox, local: LocalNetwork

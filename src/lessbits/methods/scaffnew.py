@@ -30,6 +30,7 @@ from lessbits.methods.outbox import Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.methods.server import (
     ServerMethod,
+    as_payload,
     compressed,
     goes_up,
     is_hub,
@@ -102,7 +103,7 @@ class Scaffnew(ServerMethod):
         """Send. Even iterations: the leaves send how far their local steps led. Odd ones: the hub sends the mean."""
         state, steps = self.moved_locally(step, state, problem)
         ups = (compressed(step, self.quantizer, state.moved, local),)
-        return state, up_and_down(step, local, ups, self.downlink, state.mean), steps * problem.counts
+        return state, up_and_down(step, local, ups, as_payload(self.downlink, state.mean)), steps * problem.counts
 
     def moved_locally(self, step: Step, state: ScaffnewState, problem: Problem) -> tuple[ScaffnewState, jax.Array]:
         """Take the local steps before an exchange; return x̂ - x as it is sent in the state, and their number."""

@@ -71,18 +71,16 @@ def compressed(step: Step, quantizer: Compressor, vectors: jax.Array, local: Loc
 
 def rounded(compressor: Compressor, vectors: jax.Array) -> jax.Array:
     """Return vectors as `downlink` rounds them. Those that are rounded already do not change."""
-    return compressor.decode(_payload(compressor, vectors))
+    return compressor.decode(as_payload(compressor, vectors))
 
 
-def _payload(compressor: Compressor, vectors: jax.Array) -> Payload:
+def as_payload(compressor: Compressor, vectors: jax.Array) -> Payload:
     """Return the payload of a compressor that draws no random numbers."""
     none = message_draws(Step(jnp.zeros(2, jnp.uint32), jnp.int32(0)), jnp.arange(vectors.shape[0]), per_link=False)
     return compressor.quantize(vectors, compressor.measure(vectors), none)
 
 
-def up_and_down(
-    step: Step, local: LocalNetwork, ups: tuple[Payload, ...], downlink: Compressor, down: jax.Array
-) -> Outbox:
+def up_and_down(step: Step, local: LocalNetwork, ups: tuple[Payload, ...], down: Payload) -> Outbox:
     """Return the messages of the leaves in even iterations, and of the hub in odd ones."""
     going_up = goes_up(step)
     # Links of the hub receive from leaves, and links of leaves from the hub.
@@ -90,7 +88,7 @@ def up_and_down(
     active, awaited = ~from_leaf & going_up, from_leaf & going_up
     sent = [Message(payload, per_link=False, active=active, awaited=awaited) for payload in ups]
     active, awaited = from_leaf & ~going_up, ~from_leaf & ~going_up
-    return (*sent, Message(_payload(downlink, down), per_link=False, active=active, awaited=awaited))
+    return (*sent, Message(down, per_link=False, active=active, awaited=awaited))
 
 
 def mean_at_hub(mine: jax.Array, quantizer: Compressor, received: Message, local: LocalNetwork) -> jax.Array:
