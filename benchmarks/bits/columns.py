@@ -4,7 +4,8 @@ from functools import cache
 
 from lessbits import Consensus, LeastSquares, Settings, make_network
 from lessbits.config.build import build_parts
-from lessbits.theory import consensus_bits_per_link
+from lessbits.networks.tree import spanning_tree
+from lessbits.theory import consensus_bits_per_link, tree_bits_per_link, tree_round_bits_per_link
 
 NETWORKS = {"ring-100": "ring", "star-100": "star", "torus-10x10": "torus:10x10", "4-regular-100": "random-regular:4"}
 SMALL, LARGE = 250, 10_000
@@ -39,10 +40,15 @@ def goal_of(column):
     return "suboptimality" if column.startswith("w1a") else "error"
 
 
-def bound(column, target):
-    """Bits per link that any method needs, as a mean over all links; None where no bound is known."""
+def bounds(column, target):
+    """Bits per link that any method needs, that any needs on the spanning tree, and that one ideal round there needs."""
     name, *rest = column.split()
     if name not in NETWORKS:
-        return None
-    network = make_network(NETWORKS[name], 100, seed=0)
-    return consensus_bits_per_link(network.nodes, network.links, int(rest[0].removeprefix("d=")), target)
+        return {}
+    network, dim = make_network(NETWORKS[name], 100, seed=0), int(rest[0].removeprefix("d="))
+    below = spanning_tree(network).below
+    return {
+        "lower bound, any method": consensus_bits_per_link(network.nodes, network.links, dim, target),
+        "lower bound, any method that uses one spanning tree": tree_bits_per_link(below, network.links, dim, target),
+        "one round on the tree, ideal codes": tree_round_bits_per_link(below, network.links, dim, target),
+    }

@@ -2,7 +2,7 @@
 
 import math
 
-from columns import bound, columns, named
+from columns import bounds, columns, named
 from measure import LINKS
 from rows import ROWS
 
@@ -37,7 +37,7 @@ def summary(cells):
         mine, gossip = least(found, bits, ours), least(found, bits, GOSSIP)
         default = found.get("tree-practical")
         cellwise = [
-            kbit(bound(column, target)),
+            kbit(bounds(column, target).get("lower bound, any method")),
             who(best),
             who(other),
             ratio(other, mine),
@@ -64,8 +64,8 @@ def whole(cells, column, target):
         numbers = [kbit(cell["bits"]), kbit(cell.get("worst")), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
         lines.append(f"| {ROWS[row].title} | {' | '.join([*numbers, *times, choices(cell)])} |")
     lines += [f"| {ROWS[row].title} | not reached |" + " |" * (len(heads) - 1) for row in found if not found[row]]
-    if (lowest := bound(column, target)) is not None:
-        lines.append(f"| *no method needs less than* | {kbit(lowest)} |" + " |" * (len(heads) - 1))
+    lowest = bounds(column, target).items()
+    lines += [f"| *{name}* | {kbit(number)} |" + " |" * (len(heads) - 1) for name, number in lowest]
     return "\n".join(lines) + "\n"
 
 
