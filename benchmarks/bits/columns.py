@@ -41,7 +41,7 @@ def goal_of(column):
 
 
 def bounds(column, target):
-    """Bits per link that any method needs, that any needs on the spanning tree, and that one ideal round there needs."""
+    """Bits per link that any method needs, that any needs on the spanning tree, and one ideal round there."""
     name, *rest = column.split()
     if name not in NETWORKS:
         return {}
