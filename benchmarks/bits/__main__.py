@@ -1,7 +1,7 @@
 """Bits per link and seconds to a target, for every method, each tuned in all its parameters: 3 seeds.
 
     python benchmarks/bits --w1a FILE [--out FOLDER] [--columns ring-100 …] [--methods tree lead …]
-                           [--remeasure | --refine] [--tune-large]
+                           [--remeasure | --refine | --table] [--tune-large] [--seeds 3]
 
 Each cell is found once and kept in FOLDER/cells.json, so that a second call goes on from there. With --remeasure those
 that are there are measured again, with what was found for them, and with --refine searched around it; these write each
@@ -22,8 +22,9 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from columns import LARGE, SMALL, columns, named  # noqa: E402
+from measure import SEEDS  # noqa: E402
 from rows import ROWS, Cell  # noqa: E402
-from table import kbit, page, summary  # noqa: E402
+from table import fill_page, kbit, page, summary  # noqa: E402
 
 from lessbits._internal.files import write_whole  # noqa: E402
 
@@ -34,11 +35,12 @@ def arguments():
     words.add_argument("--out", type=Path, default=Path(__file__).parent)
     words.add_argument("--columns", nargs="*", default=[""], help="only columns that start so")
     words.add_argument("--methods", nargs="*", choices=ROWS, default=list(ROWS))
+    words.add_argument("--seeds", type=int, default=SEEDS, help="seeds of problem and run that are measured")
     words.add_argument("--tune-large", action="store_true", help="tune step sizes with d = 10 000 too")
     how = words.add_mutually_exclusive_group()
     how.add_argument("--remeasure", action="store_true", help="measure again what was found")
     how.add_argument("--refine", action="store_true", help="search around what was found")
-    how.add_argument("--table", action="store_true", help="only write the table")
+    how.add_argument("--table", action="store_true", help="only write the tables, also to docs/fewest-bits.md")
     return words.parse_args()
 
 
@@ -57,7 +59,7 @@ def asked(told):
 def find(told, cells, row, column, target):
     """Return what is to be written in a cell."""
     name = f"{row}|{named(column, target)}"
-    cell = Cell(row, column, target, told.w1a)
+    cell = Cell(row, column, target, told.w1a, told.seeds)
     if name in cells and told.remeasure:
         return cell.again(cells[name])
     if name in cells and told.refine:
@@ -85,6 +87,8 @@ def main():
         shown = "not reached" if found is None else f"{kbit(found['bits'])} kbit"
         print(f"{named(column, target)}: {row} {shown}, {time.perf_counter() - clock:.0f} s", flush=True)
     write_whole(told.out / "bits.md", page(cells))
+    if told.table:
+        fill_page(cells)
     print(summary(cells))
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from columns import LARGE, MOST, SMALL, goal_of, parts
-from measure import measure
+from measure import SEEDS, measure
 
 from lessbits.tuning.attempts import neighbours
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, predictable_choices
@@ -57,15 +57,15 @@ PATIENT = ("lead", "choco", "qdgd", "accelerated")  # on ridge and w1a these are
 class Cell:
     """One row in one column."""
 
-    def __init__(self, row, column, target, w1a):
-        self.row, self.column, self.target, self.w1a = row, column, target, w1a
+    def __init__(self, row, column, target, w1a=None, seeds=SEEDS):
+        self.row, self.column, self.target, self.w1a, self.seeds = row, column, target, w1a, seeds
         self.problem, self.network = parts(column, 0, w1a)
         slow = column.startswith(("w1a", "ridge")) and row not in PATIENT
         # With d = 10 000 an error of 1e-3 is further away, and the paper's method has needed some 2600 of 3000 already.
         self.most = MOST[target] * (4 if slow else 2 if row == "algorithm-1" else 1)
 
     def measure(self, choice, sizes):
-        return measure(self.column, self.target, choice, sizes, 2 * self.most, self.w1a)
+        return measure(self.column, self.target, choice, sizes, 2 * self.most, self.w1a, self.seeds)
 
     def search(self):
         say = partial(print, f"  {time.strftime('%H:%M')}", flush=True)

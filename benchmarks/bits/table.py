@@ -1,12 +1,28 @@
-"""The table as Markdown: a summary with a line for each column, then every column with all its rows."""
+"""The tables as Markdown: bits of the main rows, a summary of each column, and every column with all its rows."""
 
 import math
+from pathlib import Path
 
 from columns import bounds, columns, named
 from measure import LINKS
 from rows import ROWS
 
 GOSSIP = ("gossip", "gossip-practical", "accelerated")
+SHOWN = {
+    "uncompressed": "float32",
+    "all-reduce": "all-reduce",
+    "algorithm-1": "Algorithm 1",
+    "choco": "Choco",
+    "lead": "LEAD",
+    "gossip": "our gossip",
+    "accelerated": "our accelerated",
+    "tree": "our tree",
+    "tree-practical": "tree, defaults",
+}  # in the table of the documentation, besides the best of the others
+NEWER = ("c-gt", "beer", "motef", "opapc", "diana", "dore", "ef21", "adiana")
+NEWER += ("scaffnew", "compressed-scaffnew", "locodl")
+PAGE = Path(__file__).parents[2] / "docs" / "fewest-bits.md"
+BEGIN, END = "<!-- table: python benchmarks/bits --table -->\n", "<!-- end of the table -->\n"
 
 
 def found_in(cells, column, target):
@@ -24,11 +40,46 @@ def bits(cell):
     return cell["bits"]
 
 
+def overview(cells):
+    """The bits of the main rows, and of the best of the newer rivals."""
+    heads = ["bound", *SHOWN.values()]
+    heads.insert(6, "best of the newer")
+    lines = [f"| kbit per link | {' | '.join(heads)} | others ÷ ours |", "|---|" + "---:|" * (len(heads) + 1)]
+    for column, target in columns():
+        found = found_in(cells, column, target)
+        shown = [kbit(bounds(column, target).get("lower bound, any method"))]
+        shown += ["—" if row in found and not found[row] else kbit((found.get(row) or {}).get("bits")) for row in SHOWN]
+        shown.insert(6, who(least(found, bits, NEWER)))
+        ours, others = (least(found, bits, [row for row in ROWS if ROWS[row].ours is whose]) for whose in (True, False))
+        lines.append(f"| {named(column, target)} | " + " | ".join([*shown, ratio(others, ours)]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def fill_page(cells):
+    """Put the tables into the documentation."""
+    before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert begin and end, f"{PAGE} has no place for the table"
+    PAGE.write_text(f"{before}{BEGIN}\n{overview(cells)}\n{fastest(cells)}\n{END}{after}", "utf-8")
+
+
+def fastest(cells):
+    """Who is fastest on each kind of links, and how our fastest gossip and our tree compare."""
+    lines = [f"| fastest | {' | '.join(LINKS)} |", "|---|" + "---|" * len(LINKS)]
+    for column, target in columns():
+        found = found_in(cells, column, target)
+        entries = []
+        for link in LINKS:
+            best = least(found, lambda cell, link=link: cell.get("seconds", {}).get(link, math.inf), ROWS)
+            entries.append(f"{best[0]:.3g} s, {ROWS[best[1]].title}" if best and best[0] < math.inf else "")
+        lines.append(f"| {named(column, target)} | {' | '.join(entries)} |")
+    return "\n".join(lines) + "\n"
+
+
 def summary(cells):
     """Who needs the fewest bits in each column, by how much, and who is fastest on each kind of links."""
-    links = [f"fastest at {name}" for name in LINKS]
     heads = ["bound", "fewest bits", "fewest of others", "others ÷ ours", "our gossip", "others ÷ our gossip"]
-    heads += ["defaults ÷ tuned", *links]
+    heads += ["defaults ÷ tuned"]
     lines = [f"| kbit per link | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for column, target in columns():
         found = found_in(cells, column, target)
@@ -45,9 +96,6 @@ def summary(cells):
             ratio(other, gossip),
             ratio((default["bits"],), mine) if default else "",
         ]
-        for link in LINKS:
-            fastest = least(found, lambda cell, link=link: cell.get("seconds", {}).get(link, math.inf), ROWS)
-            cellwise.append(f"{ROWS[fastest[1]].title}, {fastest[0]:.3g} s" if fastest else "")
         lines.append(f"| {named(column, target)} | " + " | ".join(cellwise) + " |")
     return "\n".join(lines) + "\n"
 
@@ -62,7 +110,8 @@ def whole(cells, column, target):
         cell = found[row]
         times = [f"{cell['seconds'][name]:.3g}" if "seconds" in cell else "" for name in LINKS]
         numbers = [kbit(cell["bits"]), kbit(cell.get("worst")), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
-        lines.append(f"| {ROWS[row].title} | {' | '.join([*numbers, *times, choices(cell)])} |")
+        seeds = "" if cell.get("seeds", 3) == 3 else f" ({cell['seeds']} seed)"
+        lines.append(f"| {ROWS[row].title}{seeds} | {' | '.join([*numbers, *times, choices(cell)])} |")
     lines += [f"| {ROWS[row].title} | not reached |" + " |" * (len(heads) - 1) for row in found if not found[row]]
     lowest = bounds(column, target).items()
     lines += [f"| *{name}* | {kbit(number)} |" + " |" * (len(heads) - 1) for name, number in lowest]
@@ -71,7 +120,7 @@ def whole(cells, column, target):
 
 def page(cells):
     sections = [whole(cells, column, target) for column, target in columns() if found_in(cells, column, target)]
-    return "\n".join([summary(cells), *sections])
+    return "\n".join([summary(cells), fastest(cells), *sections])
 
 
 def choices(cell):
