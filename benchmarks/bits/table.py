@@ -59,7 +59,7 @@ def fill_page(cells):
     """Put the tables into the documentation."""
     before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
-    assert begin and end, f"{PAGE} has no place for the table"
+    assert begin + end == BEGIN + END, f"{PAGE} has no place for the table"
     PAGE.write_text(f"{before}{BEGIN}\n{overview(cells)}\n{fastest(cells)}\n{END}{after}", "utf-8")
 
 

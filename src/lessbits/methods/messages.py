@@ -111,8 +111,7 @@ class ExactMessages(Messages):
 
     def send(self, step: Step, vectors: jax.Array, memory: tuple[()], local: LocalNetwork) -> Outbox:
         """Send v_i to every neighbour."""
-        draw = message_draws(step, local.nodes, per_link=False)
-        return share(self.quantizer.quantize(vectors, self.quantizer.measure(vectors), draw))
+        return share(self.quantizer.quantize(vectors, (), message_draws(step, local.nodes, per_link=False)))
 
     def receive(
         self, outbox: Outbox, inbox: Outbox, memory: tuple[()], local: LocalNetwork
