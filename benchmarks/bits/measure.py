@@ -49,7 +49,7 @@ def seconds(found):
 
 def link_load(problem, network, method, iterations, seed):
     """Return the bits of each link, and the sum over all exchanges of the most bits that a link carries in one."""
-    codecs = make_codecs(method.compressors, problem.dim, "entropy")
+    codecs = make_codecs(method.compressors, method.message_lengths(problem.dim), "entropy")
     options = RunOptions(iterations=iterations, seed=seed).checked(problem, network, method)
     program = Program.of(problem, network, method, options, codecs=codecs)
     headers = jnp.asarray([header_bytes(codec) for codec in codecs], float)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.randomness import Purpose, Step, draws, make_seed
+from lessbits._internal.randomness import Purpose, Step, draws, host_bits, make_seed
 from lessbits.codecs import make_codec
 from lessbits.codecs.values import Pattern
 from lessbits.quantizers import make_quantizer
@@ -74,6 +74,14 @@ def dithered(vector, levels, generator):
     norm = short(np.linalg.norm(vector))
     rounded = np.floor(vector * (levels / norm) + generator.random(vector.shape))
     return DitherPayload(np.clip(rounded, -levels, levels).astype(_level_type(levels)), norm)
+
+
+def subtracted(vector, levels, key):
+    """The payload of subtractive dithering with s levels, made with NumPy from the two words of the dither."""
+    dither = (host_bits(*key, vector.size) ^ np.uint32(1 << 31)) / 2.0**32 + 2.0**-33
+    norm = short(np.linalg.norm(vector))
+    rounded = np.clip(np.floor(vector * (levels / norm) + dither), -levels, levels)
+    return SubtractivePayload(rounded.astype(_level_type(levels)), norm, *key)
 
 
 def short(number):

@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "codecs.md"
+ONE = b"\x80\x3f"  # the scale 1
 DIGITS = (-1, 0, 1, None)  # of block codes; None is a level beyond ±1
 
 
@@ -140,6 +141,38 @@ def entropy(body, count, most, models):
     decoder = RangeDecoder(body[1:-2])
     symbols = [decoder.symbol(ends) - last for _ in range(count)]
     return [math.copysign(_magnitude(abs(each), decoder), each) for each in symbols], scale(body[-2:])
+
+
+def dither_bins(count, low, high):
+    """The bin of each coordinate's ξ, from the two words of a message."""
+    bins = []
+    for coordinate in range(count):
+        word = (coordinate * 0x9E3779B9 + low) % 2**32
+        word = ((word ^ word >> 16) * 0x7FEB352D % 2**32) ^ high
+        word = (word ^ word >> 15) * 0x846CA68B % 2**32
+        bins.append((word ^ word >> 16 ^ 2**31) >> 28)
+    return bins
+
+
+def with_dither(body, count, weights, low, high):
+    """Levels and scale of a model that has the weights of symbols -M … M for each of eight bins."""
+    bins, decoder, last = dither_bins(count, low, high), RangeDecoder(body[1:-2]), len(weights[0]) // 2
+    places = sorted(range(count), key=lambda place: (min(bins[place], 15 - bins[place]), place))
+    ends = [bounds(row) for row in weights]
+    symbols = [decoder.symbol(ends[min(bins[place], 15 - bins[place])]) - last for place in places]
+    levels = [0] * count
+    for place, symbol in zip(places, symbols, strict=True):
+        sign = (symbol > 0) - (symbol < 0)
+        levels[place] = _magnitude(abs(symbol), decoder) * (sign if bins[place] < 8 else -sign)
+    return levels, scale(body[-2:])
+
+
+def published_bins():
+    """The first byte of the page's model for a known dither, and the weights of -M … M in each bin."""
+    text = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| bin \d \| ([\d |]+) \|$", text, re.MULTILINE)
+    name = int(re.search(r"first byte (\d+) of `subtractive:8`", text).group(1))
+    return name, [[int(cell) for cell in row.split(" | ")] for row in rows]
 
 
 def _magnitude(symbol, decoder):

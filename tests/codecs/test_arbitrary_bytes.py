@@ -89,4 +89,4 @@ def test_a_panic_of_the_library_is_an_error_like_any_other(monkeypatch):
 
     monkeypatch.setattr("constriction.stream.queue.RangeDecoder", Decoder)
     with pytest.raises(WireError, match="index out of bounds"):
-        decode_symbols(b"1234", 10, make_model(np.array([0.5, 0.5])))
+        decode_symbols(b"1234", [(10, make_model(np.array([0.5, 0.5])))])

@@ -6,11 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from codec_checks import dithered, entropy_bytes
+from codec_checks import dithered, entropy_bytes, subtracted
+from scipy.special import entr
+from scipy.stats import laplace, norm
+from scipy.stats import t as student
+from tiers import slow_but
 
 import lessbits
 from lessbits._internal.pytrees import take_rows
-from lessbits._internal.randomness import Step, make_seed
+from lessbits._internal.randomness import Step, host_bits, make_seed
 from lessbits.codecs import make_codec
 from lessbits.errors import WireError
 from lessbits.methods.base import Start
@@ -44,6 +48,30 @@ def test_near_the_entropy(levels):
         # A hundred levels of 25 in mean hardly repeat: counted, their entropy is well below that of their law.
         slack = 16 if (law, levels) == ("1 % gaussian", 256) else 8
         assert len(codec.encode(payload)) <= 1.03 * entropy_bytes(payload.levels) + slack, law
+
+
+def least_bytes(density, spacing, words):
+    """The entropy of ⌊x/Δ + ξ⌋ for the ξ of these words, in bytes, and the same for a ξ that is not known."""
+    dither = np.array([(int(word) ^ 1 << 31) / 2**32 for word in words])
+    ends = np.arange(-400, 401)
+    chances = np.diff(density.cdf((ends - dither[:, None]) * spacing), axis=1)
+    unknown = np.diff(density.cdf((ends - np.linspace(0, 1, 1001)[:, None]) * spacing), axis=1).mean(axis=0)
+    return entr(chances).sum() / np.log(256), len(words) * entr(unknown).sum() / np.log(256)
+
+
+@pytest.mark.parametrize("spacing", [0.5, 1, 2, 3, 4])
+@pytest.mark.parametrize("density", [norm(), laplace(scale=0.5**0.5), student(5, scale=0.6**0.5)])
+def test_a_known_dither_costs_what_it_leaves_open(density, spacing):
+    key = np.array([12345, 67890], np.uint32)
+    levels = round(math.sqrt(DIM) / spacing)
+    codec = make_codec(f"subtractive:{levels}", DIM)
+    lengths = []
+    for seed in range(5):
+        vector = density.rvs(DIM, random_state=seed)
+        lengths.append(len(codec.encode(subtracted(vector, levels, key), key)) - 4)
+    least, unknown = least_bytes(density, math.sqrt(DIM) / levels, host_bits(*key, DIM))
+    assert 0.98 * least < np.mean(lengths) < 1.012 * least
+    assert least < {0.5: 1, 1: 0.98, 2: 0.9, 3: 0.83, 4: 0.77}[spacing] * unknown
 
 
 def test_a_million_coordinates_with_one_level_cost_their_few_non_zeros():
@@ -120,13 +148,25 @@ def payloads_of_a_run(spelling, iterations=60, every=6):
     return jax.tree.map(lambda *rows: jnp.concatenate(rows), *kept)
 
 
-@pytest.mark.parametrize("spelling", ["dit-4", "dit-1", "dither:64"])
+def key_of(row):
+    """The row of `keys` of a payload with words of its dither, and with a spacing if it has one."""
+    if not hasattr(row, "low"):
+        return None
+    spacing = [np.float32(row.spacing).view(np.uint32)] if hasattr(row, "spacing") else []
+    return np.array([row.low, row.high, *spacing], np.uint32)
+
+
+RUNS = ["dit-4", "dit-1", "dither:64", "subtractive:8", "subtractive:3", "fading:1.4:0.97"]
+
+
+@pytest.mark.parametrize("spelling", slow_but(["dit-4", "subtractive:8", "fading:1.4:0.97"], RUNS))
 def test_expected_length_over_a_run(spelling):
     payload = payloads_of_a_run(spelling)
     codec = make_codec(make_quantizer(spelling, 250), 250)
     expected = np.asarray(jax.jit(codec.expected_bytes)(payload))
     stacked = jax.tree.map(np.asarray, payload)
-    lengths = [len(codec.encode(take_rows(stacked, row))) for row in range(len(expected))]
+    rows = [take_rows(stacked, row) for row in range(len(expected))]
+    lengths = [len(codec.encode(row, key_of(row))) for row in rows]
     assert len(lengths) >= 200
     assert sum(lengths) == pytest.approx(expected.sum(), rel=0.005)
     assert np.abs(expected - lengths).max() < 2.5

@@ -39,8 +39,8 @@ def test_codes_end_as_early_as_can_be():
     excess = []
     for count in (1, 2, 10, 100, 1000) * 40:
         symbols = generator.choice(3, count, p=chances)
-        code = encode_symbols(symbols, model)
-        assert (decode_symbols(code, count, model)[0] == symbols).all()
+        code = encode_symbols([(symbols, model)])
+        assert (decode_symbols(code, [(count, model)])[0] == symbols).all()
         excess.append(len(code) - -np.log2(chances[symbols]).sum() / 8)
         # No shorter string of bytes is a code of these symbols.
         if count <= 10 and code:
@@ -52,7 +52,7 @@ def test_codes_end_as_early_as_can_be():
 
 def _decodes(code, count, model, symbols):
     try:
-        return (decode_symbols(code, count, model)[0] == symbols).all()
+        return (decode_symbols(code, [(count, model)])[0] == symbols).all()
     except WireError:
         return False
 
@@ -64,13 +64,13 @@ def test_endings_that_carry_into_earlier_words():
         for zeros in range(0, 60, 7):
             symbols = np.array([1] * ones + [0] * zeros + [1] * ones)
             if symbols.size:
-                code = encode_symbols(symbols, model)
-                assert (decode_symbols(code, symbols.size, model)[0] == symbols).all()
+                code = encode_symbols([(symbols, model)])
+                assert (decode_symbols(code, [(symbols.size, model)])[0] == symbols).all()
 
 
 def test_codes_with_anything_after_them_are_refused():
     model = make_model(np.array([0.5, 0.3, 0.2]))
-    code = encode_symbols(np.array([0, 1, 2, 0, 1] * 5), model)
+    code = encode_symbols([(np.array([0, 1, 2, 0, 1] * 5), model)])
     for other in (code + b"\0", code + b"\1", code + code):
         with pytest.raises(WireError):
-            decode_symbols(other, 25, model)
+            decode_symbols(other, [(25, model)])

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import page_decoder
 import pytest
-from codec_checks import dithered, quantized
+from codec_checks import dithered, quantized, subtracted
 from tiers import slow_but
 
 from lessbits.codecs import make_codec
@@ -95,8 +95,43 @@ def test_an_entropy_code_is_read_with_the_published_models():
             assert scale == payload.scale
     assert used == set(models)
     for kind, weights in models.items():
-        made = whole_weights(codec.codebook.probabilities(kind - 3))
+        (made,) = whole_weights(codec.codebook.probabilities(kind - 3))
         assert made.tolist() == [*weights[:0:-1], *weights]
+
+
+def test_a_code_with_a_known_dither_is_read_with_the_published_model():
+    name, weights = page_decoder.published_bins()
+    codec, generator = make_codec("subtractive:8", 250), np.random.default_rng(2)
+    for row, made in zip(weights, whole_weights(codec.inner.codebook.probabilities(name - 3)), strict=True):
+        assert row == made.astype(int).tolist()
+    used = 0
+    for key in generator.integers(0, 2**32, (20, 2), dtype=np.uint32):
+        payload = subtracted(generator.normal(size=250), DIT_4, key)
+        body = codec.encode(payload, key)
+        if body[0] == name:
+            used += 1
+            found, scale = page_decoder.with_dither(body, 250, weights, *map(int, key))
+            assert found == payload.levels.tolist()
+            assert scale == payload.scale
+    assert used > 3
+
+
+@pytest.mark.parametrize(
+    ("spelling", "most"), [("subtractive:1", 1), ("subtractive:300", 300), ("fading:1e-3:0.9", 2**23 - 1)]
+)
+def test_other_dithers_and_low_bits_are_read_too(spelling, most):
+    codec, _, rows = quantized(
+        spelling, DIM, "entropy", np.float64, ["subtractive:1", "subtractive:300", "fading:1e-3:0.9"]
+    )
+    inner = codec.inner
+    for payload, key in rows:
+        body = codec.encode(payload, key)
+        if body[0] < 3:
+            continue
+        weights = whole_weights(inner.codebook.probabilities(body[0] - 3)).astype(int).tolist()
+        body += page_decoder.ONE if "fading" in spelling else b""
+        found, _ = page_decoder.with_dither(body, DIM, weights, *map(int, key[:2]))
+        assert found == payload.levels.tolist()
 
 
 @pytest.mark.parametrize("levels", [1, 8, 29, 30, 31, 100, 5000, 2**20])
@@ -108,7 +143,7 @@ def test_other_models_and_low_bits_are_read_too(levels):
         payload = dithered(vector, levels, generator)
         body = codec.encode(payload)
         kinds.add(min(body[0], 3))
-        weights = whole_weights(codec.codebook.probabilities(body[0] - 3)) if body[0] > 2 else np.zeros(1)
+        weights = whole_weights(codec.codebook.probabilities(body[0] - 3))[0] if body[0] > 2 else np.zeros(1)
         models = {body[0]: weights[len(weights) // 2 :].astype(int).tolist()}
         found, scale = page_decoder.entropy(body, dim, levels, models)
         assert found == payload.levels.tolist()

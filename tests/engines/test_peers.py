@@ -48,7 +48,7 @@ def exchange(quantizer, hostile=None):
     """Have rank 1 send hostile numbers, correctly encoded and sealed, and rank 0 honest ones."""
 
     def carry(transport):
-        codecs = make_codecs([make_quantizer(quantizer, DIM)], DIM, "entropy")
+        codecs = make_codecs([make_quantizer(quantizer, DIM)], [DIM], "entropy")
         wire = Wire(NETWORK, held_nodes(NODES, 2), codecs, transport, run=7)
         links = len(wire.links)
         make = hostile if hostile and transport.rank == 1 else HONEST[quantizer]

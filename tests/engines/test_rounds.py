@@ -25,7 +25,7 @@ def carried(iterations, rounds):
     """Exchange exact messages, where each rank has an iteration and a round of its links."""
 
     def carry(transport):
-        codecs = make_codecs([make_quantizer("exact", DIM)], DIM, "entropy")
+        codecs = make_codecs([make_quantizer("exact", DIM)], [DIM], "entropy")
         wire = Wire(PATH, held_nodes(4, 2), codecs, transport, run=7)
         links = len(wire.links)
         number = None if rounds is None else np.full(links, rounds[transport.rank], np.int32)

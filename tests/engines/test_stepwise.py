@@ -92,7 +92,7 @@ def test_samples_and_coins_do_not_depend_on_who_holds_a_node(option, messages):
 OF_OTHERS = {"choco": {"quantizer": "top-5"}, "ef21": {"quantizer": "top-5"}, "accelerated": {"stepsizes": "practical"}}
 
 
-OTHERS = ["choco", "lead", "accelerated", "diana", "gradient-tracking-atc", "qdgd", "tree"]
+OTHERS = ["choco", "lead", "accelerated", "diana", "gradient-tracking-atc", "qdgd", "tree", "newton-tree"]
 RIVALS = ["c-gt", "beer", "motef", "ef21", "scaffnew", "compressed-scaffnew", "locodl", "adiana", "opapc", "dore"]
 WHOLE = ("gradient-tracking-atc", "scaffnew", "compressed-scaffnew", "opapc")  # send numbers as they are
 

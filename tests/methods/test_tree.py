@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tiers import slow_but
 
-from lessbits import Consensus, Custom, InputError, LeastSquares, Start, make_method, make_network, simulate
+from lessbits import Consensus, Custom, InputError, LeastSquares, Start, make_method, make_network, simulate, tune
 from lessbits.networks.tree import spanning_tree
 
 
@@ -52,13 +52,30 @@ def test_a_round_sends_one_message_up_and_one_down_every_edge_of_the_tree():
     problem, network = Consensus.random(12, 30), make_network("torus:3x4", 12)
     method = make_method("tree", problem, network)
     height = int(method.height)
-    trace = simulate(problem, network, method, iterations=4 * height, record_every=1)
-    sent = np.diff(trace["messages"])
+    traces = [simulate(problem, network, method, iterations=k) for k in range(1, 4 * height + 1)]
+    trace, sent = traces[-1], np.diff([0, *(each["messages"][-1] for each in traces)])
     per_depth = np.bincount(np.asarray(method.depth), minlength=height + 1)
     up = [per_depth[depth] for depth in range(height, 0, -1)]
     assert sent.tolist() == (up + up[::-1]) * 2
     assert trace["gradient_rounds"][-1] == 2
     assert trace["messages"][-1] == 4 * (12 - 1)
+
+
+def test_a_run_is_judged_at_the_ends_of_rounds():
+    problem, network = Consensus.random(12, 30), make_network("ring", 12)
+    method = make_method("tree", problem, network, "grid:100")
+    trace = simulate(problem, network, method, iterations=600, until=1e-3, record_every=1)
+    assert trace.converged
+    assert trace["iteration"].tolist() == [0, 12]  # up and down
+    assert np.ptp(trace.x, axis=0).max() == 0  # all nodes are at one point
+    encoded = simulate(problem, network, method, iterations=600, until=1e-3, record_every=1, encode=True)
+    assert encoded["iteration"].tolist() == [0, 12]
+    found = tune(problem, network, method, {"eta": [1.0]}, until=1e-3, grow=False, record_every=5)
+    assert found.best.mean("iterations") == 12
+    early = simulate(problem, network, method, iterations=11, until=2.0)
+    assert early["error"][-1] < 2
+    assert not early.converged
+    assert early.message.endswith("within a round of 12")
 
 
 def test_one_round_averages_as_well_as_messages_are_fine():

@@ -7,6 +7,7 @@ from command_line import run_command
 from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, Settings, make_network, simulate
+from lessbits.quantizers import make_quantizer
 from lessbits.quantizers.choices import dithers
 from lessbits.studies.advice import advise_settings
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, message_bits, predictable_choices
@@ -27,13 +28,22 @@ def test_expected_bits_are_near_those_of_runs():
 
 def test_messages_cost_what_gaussian_vectors_cost():
     assert message_bits("exact", 100) == 8 * (4 + 800)
-    assert message_bits("subtractive:10", 100) == pytest.approx(100 * 2.1 + 8 * 9, rel=0.1)
+    assert message_bits("dither:10", 100) == pytest.approx(100 * 2.16 + 8 * 9, rel=0.04)
+    assert message_bits("subtractive:10", 100) == pytest.approx(100 * 2.1 + 8 * 9, rel=0.04)
+    # The entropies of Gaussian levels with and without a known dither, at a spacing of 4 standard deviations.
+    assert message_bits("dither:5", 400) == pytest.approx(400 * 0.92 + 8 * 9, rel=0.04)
+    assert message_bits("subtractive:5", 400) == pytest.approx(400 * 0.65 + 8 * 9, rel=0.04)
 
 
-def test_dithering_is_subtractive_where_that_errs_less():
+def test_subtractive_dithering_errs_less_and_costs_less_where_a_search_tries_it():
     names = dithers(100)
-    assert names[0].startswith("dither:")
+    assert names[:2] == ["dither:2", "subtractive:2"]
     assert names[-1] == "subtractive:20"
+    for name in names[1:]:
+        other = name.replace("subtractive", "dither")
+        one, two = (make_quantizer(each, 100).typical_omega(100) for each in (name, other))
+        assert one < two
+        assert message_bits(name, 100) < message_bits(other, 100)
 
 
 def gossip(**kept):

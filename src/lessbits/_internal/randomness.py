@@ -7,7 +7,7 @@ slower there.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,12 +49,15 @@ def make_seed(seed: int) -> jax.Array:
     return put([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF], np.uint32)
 
 
-def _word(value: int) -> jax.Array:
-    return jnp.uint32(value)
+def _word(value: int) -> np.uint32:
+    return np.uint32(value)
 
 
-def _mix(value: jax.Array, key: jax.Array | int = 0) -> jax.Array:
-    """Scramble 32 bits. A second key enters between the multiplications, so that rows differ in 64 bits."""
+def _mix(value: Any, key: Any = 0) -> Any:
+    """Scramble 32 bits, in JAX or NumPy.
+
+    A second key enters between the multiplications, so that rows differ in 64 bits.
+    """
     value = (value ^ (value >> 16)) * _word(FIRST_MULTIPLIER) ^ key
     value = (value ^ (value >> 15)) * _word(SECOND_MULTIPLIER)
     return value ^ (value >> 16)
@@ -90,6 +93,13 @@ class Draws(NamedTuple):
         """Return another, independent stream of the same rows."""
         low = _mix(self.low + _word(int(stream) * GOLDEN & 0xFFFFFFFF), self.high)
         return Draws(low, _mix(self.high, self.low), self.iteration)
+
+
+def host_bits(low: Any, high: Any, count: int) -> np.ndarray:
+    """Return `Draws.bits` of one row, computed with NumPy."""
+    counter = np.arange(count, dtype=np.uint32) * _word(GOLDEN)
+    mixed: np.ndarray = _mix(counter + np.uint32(low), np.uint32(high))
+    return mixed
 
 
 def draws(step: Step, ids: jax.Array, stream: Purpose) -> Draws:

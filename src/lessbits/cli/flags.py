@@ -18,7 +18,7 @@ ENGINE = ("engine", "ranks", "encode")
 CLOCK = ("latency", "bandwidth")
 CHOSEN = ("stepsizes", *STEP_SIZES)
 FAULTS = ("faults", "drop", "lose", "delay")
-LOCAL = ("local_steps",)
+LOCAL = ("local_steps", "chunks")
 LARGEST_SEEDS = 1000
 
 

@@ -1,7 +1,7 @@
 """The command `lessbits theory`."""
 
 from lessbits.cli.checks import check_writable
-from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, FAULTS, Json, with_settings
+from lessbits.cli.flags import CHOSEN, CLOCK, ENGINE, FAULTS, LOCAL, Json, with_settings
 from lessbits.cli.jax_setup import configure_jax
 from lessbits.cli.output import json_path, write_result
 from lessbits.config.settings import Settings
@@ -13,7 +13,7 @@ EXAMPLES = (
 
 
 @with_settings(
-    without=("method", "option", *CHOSEN, "iterations", "record_every", *ENGINE, *CLOCK, "code", *FAULTS, "local_steps")
+    without=("method", "option", *CHOSEN, "iterations", "record_every", *ENGINE, *CLOCK, "code", *FAULTS, *LOCAL)
 )
 def theory(settings: Settings, json_file: Json = None) -> None:
     """Print the step sizes and rates that the theorems give for a problem, a network and a quantizer."""

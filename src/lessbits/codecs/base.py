@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lessbits._internal.randomness import Draws
     from lessbits.quantizers.base import Payload
 
+FORMAT = 2  # of message bodies as docs/codecs.md describes them; 2 codes levels with the dither that is known
 Key = np.ndarray | None  # one row of `Codec.keys`
 
 
@@ -83,7 +84,8 @@ class Codec(ABC):
 
     def mark(self) -> bytes:
         """Return 8 bytes that differ between codecs that are not compatible."""
-        return hashlib.sha256(type(self).__name__.encode() + b"\0" + self.agreement()).digest()[:8]
+        kind = f"{type(self).__name__}\0{FORMAT}\0".encode()
+        return hashlib.sha256(kind + self.agreement()).digest()[:8]
 
     def check_length(self, body: bytes) -> None:
         """Raise if no body of this codec can have this length, or if it is none."""

@@ -1,7 +1,8 @@
 """Probability models of levels that both ends know: up to 253 of them, identified by one byte.
 
-A model gives level l the probability exp(-A - a·[l≠0] - b·|l| - c·l² - e·log(1+|l|)), with the approximate
-logarithm of `buckets`. Four sums over a vector give its length under every model, and the sender takes the shortest. A
+A model gives level l the probability exp(-A - a·[v≠0] - b·v - c·v² - e·log(1+v)), with v the level's distance from zero
+(see `dither_bins`; without a known dither it is |l|), the approximate logarithm of `buckets`, and a normalizer A for
+each bin of the dither. Four sums over a vector give its length under every model, and the sender takes the shortest. A
 compiled loop computes these sums cheaply. Without the logarithm, heavy tails such as Student's t cost up to 10 % more.
 """
 
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from lessbits.codecs.buckets import buckets, logarithm
-from lessbits.codecs.fitting import fit_models, level_moments
+from lessbits.codecs.dither_bins import folded
+from lessbits.codecs.fitting import Law, fit_models, level_moments
 
 MOST_MODELS = 253
 # Distributions of non-zero coordinates: one magnitude, generalized Gaussians (8 is nearly uniform, 2 Gaussian,
@@ -24,9 +26,9 @@ FREEDOMS = (1.0, 1.25, 1.5, 2.0, 3.0)
 MOST_OCTAVES = 22  # steps of π; by factors of 2 up to d = 2 million
 
 
-def features(magnitudes: Any) -> tuple[Any, Any, Any, Any]:
-    """Return [l≠0], |l|, l² and the logarithm, for magnitudes as integers."""
-    return magnitudes > 0, magnitudes, magnitudes * magnitudes, logarithm(magnitudes)
+def features(distances: Any) -> tuple[Any, Any, Any, Any]:
+    """Return [v≠0], v, v² and the logarithm, for distances as integers."""
+    return distances > 0, distances, distances * distances, logarithm(distances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,49 +36,67 @@ class Codebook:
     """Models of levels -s … s, one per row. Levels of one bucket are equally likely."""
 
     most: int  # s
+    bins: int  # of the dither: 1 if it is not known
     rates: np.ndarray  # [models, 4]: a, b, c and e
 
     @cached_property
     def statistics(self) -> np.ndarray:
-        """The mean features of each bucket, [buckets, 4]."""
-        return _bucket_features(self.most)
+        """The mean features of each symbol, from -s to s, in each folded bin, [bins, symbols, 4]."""
+        return _symbol_features(self.most, self.bins)
 
     @cached_property
     def normalizers(self) -> np.ndarray:
-        """The normalizer A of each model."""
-        exponents = np.log(_sizes(self.most)) - self.rates @ self.statistics.T
-        top = exponents.max(axis=1)
-        return np.log(np.exp(exponents - top[:, None]).sum(axis=1)) + top
+        """The normalizer A of each model in each folded bin, [models, bins]."""
+        exponents = np.log(_sizes(self.most)) - np.matmul(self.rates, self.statistics.transpose(0, 2, 1))
+        top = exponents.max(axis=2)
+        return (np.log(np.exp(exponents - top[..., None]).sum(axis=2)) + top).T
 
     def __len__(self) -> int:
         """The number of models."""
         return len(self.rates)
 
     def bits(self, counts: np.ndarray) -> np.ndarray:
-        """Return the length in bits under each model, low bits included; `counts` says how often each bucket occurs."""
-        return (counts.sum() * self.normalizers + self.rates @ (counts @ self.statistics)) / np.log(2)
+        """Return the length in bits under each model, low bits included.
+
+        `counts` says how often each symbol occurs in each folded bin, [bins, symbols].
+        """
+        found = counts.nonzero()
+        sums = counts[found] @ self.statistics[found]
+        return (self.normalizers @ counts.sum(axis=1) + self.rates @ sums) / np.log(2)
 
     def probabilities(self, model: int) -> np.ndarray:
-        """Return the probabilities of the buckets, from that of -s to that of s."""
-        one_sign = np.exp(-(self.statistics @ self.rates[model]) - self.normalizers[model])
-        one_sign = one_sign * 2.0 ** buckets(self.most).low_bits
-        return np.concatenate([one_sign[:0:-1], one_sign])
+        """Return the probabilities of the symbols, from -s to s, in each folded bin, [bins, symbols]."""
+        exponents = self.statistics @ self.rates[model] + self.normalizers[model][:, None]
+        return np.exp(-exponents) * _sizes(self.most)
 
 
-def _bucket_features(most: int) -> np.ndarray:
-    starts, low_bits = buckets(most)
-    middles = buckets(most).middles
-    squares = middles**2 + (4.0**low_bits - 1) / 12
-    return np.stack([starts > 0, middles, squares, logarithm(starts)], axis=1).astype(np.float64)
+def _symbol_features(most: int, bins: int) -> np.ndarray:
+    """Return the mean features of each symbol in each folded bin; -l is as far from zero as l in the mirrored bin."""
+    middles, low_bits = buckets(most).middles, buckets(most).low_bits
+    spread = bins**2 * (4.0**low_bits - 1) / 12
+
+    def one_sign(number: int) -> np.ndarray:
+        distances = np.where(middles > 0, bins * middles - number, 0)
+        columns = distances > 0, distances, distances**2 + spread, logarithm(distances)
+        return np.stack(columns, axis=1).astype(np.float64)
+
+    signs = [(one_sign(bins - 1 - number), one_sign(number)) for number in range(folded(bins))]
+    return np.stack([np.concatenate([negative[:0:-1], positive]) for negative, positive in signs])
 
 
 def _sizes(most: int) -> np.ndarray:
-    """Return how many levels, of both signs, are in each bucket."""
-    return 2.0 ** buckets(most).low_bits * np.where(buckets(most).starts > 0, 2, 1)
+    """Return how many levels each symbol has, from -s to s."""
+    sizes = 2.0 ** buckets(most).low_bits
+    return np.concatenate([sizes[:0:-1], sizes])
+
+
+def _fitted(laws: list[Law], most: int, bins: int, heavy: list[bool]) -> Codebook:
+    moments, tables = level_moments(laws, most, bins, features), _symbol_features(most, bins)
+    return Codebook(most, bins, fit_models(moments, tables, _sizes(most), np.array(heavy)))
 
 
 @lru_cache(maxsize=64)
-def norm_codebook(most: int, dim: int) -> Codebook:
+def norm_codebook(most: int, dim: int, bins: int) -> Codebook:
     """Models for levels of dithering by the norm: the root mean square of s·x/‖x‖ is s/√d, whatever x is.
 
     As the size is known, models differ in shape alone: a coordinate is non-zero with probability π = 1 … 1/d and then
@@ -88,19 +108,15 @@ def norm_codebook(most: int, dim: int) -> Codebook:
     narrow = np.geomspace(1, dim**-0.75, min(2 * octaves, (MOST_MODELS - len(SHAPES) * octaves) // len(FREEDOMS)))
     laws = [(shape, 0.0, share, size / math.sqrt(share)) for share in dense for shape in SHAPES]
     laws += [(0.0, freedom, 1.0, size * width) for width in narrow for freedom in FREEDOMS]
-    moments = level_moments(laws, most, features)
-    heavy = np.array([freedom > 0 for _, freedom, _, _ in laws])
-    return Codebook(most, fit_models(moments, _bucket_features(most), _sizes(most), heavy))
+    return _fitted(laws, most, bins, [freedom > 0 for _, freedom, _, _ in laws])
 
 
-@lru_cache(maxsize=1)
-def width_codebook(most: int) -> Codebook:
+@lru_cache(maxsize=2)
+def width_codebook(most: int, bins: int) -> Codebook:
     """Models for levels of any size: Gaussian, Laplace and heavier, with widths from 1/64 in steps of 2^(1/3)."""
     widths = 2.0 ** (np.arange(MOST_MODELS // len(WIDE_SHAPES)) / 3 - 6)
     laws = [(shape, 0.0, 1.0, width) for width in widths for shape in WIDE_SHAPES]
-    moments = level_moments(laws, most, features)
-    light = np.zeros(len(laws), bool)
-    return Codebook(most, fit_models(moments, _bucket_features(most), _sizes(most), light))
+    return _fitted(laws, most, bins, [shape < 1 for shape, _, _, _ in laws])
 
 
 @lru_cache(maxsize=1)
@@ -109,4 +125,4 @@ def sign_codebook() -> Codebook:
     odds = np.geomspace(1e-7, 1e7, MOST_MODELS)
     rates = np.zeros((MOST_MODELS, 4))
     rates[:, 0] = -np.log(odds / 2)
-    return Codebook(1, rates)
+    return Codebook(1, 1, rates)

@@ -40,7 +40,7 @@ class FadingCodec(Codec):
             each.tobytes() for each in self._known(key)
         ]:
             raise WireError("a payload was rounded in another iteration or with other numbers than the key says")
-        body = self.inner.encode((levels, raised))
+        body = self.inner.encode((levels, raised), key)
         if self.body_bytes is not None:
             return body
         return body[:-SCALE_BYTES] if raised == 1 else bytes([RAISED]) + body
@@ -53,7 +53,7 @@ class FadingCodec(Codec):
         if self.body_bytes is None:
             raised = body[:1] == bytes([RAISED])
             body = body[1:] if raised else bytes(body) + pack_scale(self.dtype.type(1), self.dtype)
-        levels, raised = self.inner.decode(body)
+        levels, raised = self.inner.decode(body, key)
         if not (np.isfinite(raised) and raised >= 1 and np.frexp(raised)[0] == 0.5):
             raise WireError(f"a message has its spacing raised by {raised}, but powers of two are all")
         return FadingPayload(levels, raised, *self._known(key))

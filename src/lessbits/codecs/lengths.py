@@ -12,8 +12,10 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.pytrees import on_cpu, put, pytree, static
+from lessbits._internal.randomness import Draws
 from lessbits._internal.summation import separate, squared_norms, sum_pairwise
 from lessbits.codecs.codebooks import Codebook, features
+from lessbits.codecs.dither_bins import bins_of, distances
 from lessbits.codecs.range_coding import LOST_BITS, WORD
 from lessbits.quantizers.base import Payload
 
@@ -36,7 +38,9 @@ class SameLength:
 class LevelLengths:
     """The length under the best model, with the mean length of the last byte.
 
-    Results do not depend on the number of rows: sums of integers are exact, and others have a fixed order.
+    Results do not depend on the number of rows: sums of integers are exact, and others have a fixed order. Models of
+    levels whose dither is known have a normalizer for each bin u of it, which here is a polynomial in u of degree 2:
+    off by a few hundredths of a bit, with mean zero over the bins.
     """
 
     rates: jax.Array  # bits for each unit of a feature, float32 [features, models]
@@ -45,25 +49,33 @@ class LevelLengths:
     smallest: jax.Array  # bytes besides the code
     largest: jax.Array  # bytes at most
     whole: tuple[bool, ...] = static()  # whether the sum of each feature fits int32
+    bins: int = static(default=1)  # of the dither, whose words are the last two parts of a payload; 1 if not known
 
     @classmethod
-    def of(cls, codebook: Codebook, dim: int, norm: float, columns: int, smallest: int, largest: int) -> "LevelLengths":
-        """Take the models, the dimension, the norm of levels before rounding, and how many features are used."""
-        # Σ|l| ≤ √d·‖l‖ and Σl² = ‖l‖², where ‖l‖ is at most the norm and √d; the others are sums of d terms.
-        root = math.sqrt(dim)
-        bounds = (dim, root * (norm + root), (norm + root) ** 2, dim * codebook.statistics[-1, 3])
+    def of(cls, codebook: Codebook, dim: int, norm: float, columns: int, limits: tuple[int, int]) -> "LevelLengths":
+        """Take the models, the dimension, the norm of levels before rounding, and how many features are used.
+
+        `limits` are the bytes besides the code, and the bytes at most.
+        """
+        # Σv ≤ √d·‖v‖ and Σv² = ‖v‖², where ‖v‖ is at most the norm and √d, in bins; the others are sums of d terms.
+        root, bins = math.sqrt(dim), codebook.bins
+        size = bins * (norm + root)
+        bounds = (dim, root * size, size**2, dim * codebook.statistics[..., 3].max())[:columns]
+        constant, slopes = _polynomials(codebook.normalizers)
+        bounds += (dim * bins, dim * bins**2)[: len(slopes)]
         return cls(
-            put(codebook.rates[:, :columns].T / math.log(2), np.float32),
-            put(dim * codebook.normalizers / math.log(2), np.float32),
+            put(np.concatenate([codebook.rates[:, :columns].T, slopes]) / math.log(2), np.float32),
+            put(dim * constant / math.log(2), np.float32),
             put(dim * LOST_BITS, np.float32),
-            put(smallest, np.float32),
-            put(largest, np.float32),
-            tuple(bool(bound < LARGEST_SUM) for bound in bounds[:columns]),
+            put(limits[0], np.float32),
+            put(limits[1], np.float32),
+            tuple(bool(bound < LARGEST_SUM) for bound in bounds),
+            bins,
         )
 
     def __call__(self, payload: Payload) -> jax.Array:
         """Return the length of each row, float32 [rows]."""
-        sums = self._sums(jnp.abs(payload[0].astype(jnp.int32)))
+        sums = self._sums(*self._features(payload))
         bits = self.base[None]
         for column, total in enumerate(sums):
             bits = bits + separate(total[:, None] * self.rates[column][None])
@@ -74,12 +86,22 @@ class LevelLengths:
         empty = jnp.where(payload[1] == 0, 1, self.smallest)
         return jnp.where(sums[0] > 0, jnp.minimum(code + self.smallest, self.largest), empty).astype(jnp.float32)
 
-    def _sums(self, magnitudes: jax.Array) -> list[jax.Array]:
+    def _features(self, payload: Payload) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        """Return the distance of each level from zero, and its features."""
+        levels = payload[0].astype(jnp.int32)
+        if self.bins == 1:
+            magnitudes = jnp.abs(levels)
+            return magnitudes, features(magnitudes)[: len(self.whole)]
+        words = Draws(payload[-2], payload[-1]).bits(levels.shape[-1])
+        numbers = bins_of(words, self.bins).astype(jnp.int32)
+        away, joined = distances(levels, numbers, self.bins), jnp.minimum(numbers, self.bins - 1 - numbers)
+        return away, (*features(away), joined, joined * joined)
+
+    def _sums(self, magnitudes: jax.Array, values: Sequence[jax.Array]) -> list[jax.Array]:
         """Sum each feature over the coordinates of each row, float32 [rows].
 
         One reduction for all is several times faster than one for each, which would repeat the quantization.
         """
-        values = features(magnitudes)[: len(self.whole)]
         together = [each.astype(jnp.int32) for each, fits in zip(values, self.whole, strict=True) if fits]
 
         def add(left: Sequence[jax.Array], right: Sequence[jax.Array]) -> list[jax.Array]:
@@ -95,6 +117,14 @@ class LevelLengths:
             else:
                 sums.append(sum_pairwise(values[column].astype(jnp.float32)))
         return sums
+
+
+def _polynomials(normalizers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the constant term of each model, and if there are bins, the factors of u and u², [2, models]."""
+    if normalizers.shape[1] == 1:
+        return normalizers[:, 0], np.zeros((0, len(normalizers)))
+    squares, slopes, constant = np.polyfit(np.arange(normalizers.shape[1]), normalizers.T, 2)
+    return constant, np.stack([slopes, squares])
 
 
 def _smallest(values: jax.Array) -> jax.Array:

@@ -131,7 +131,7 @@ class NaturalCodec(Codec):
 
 
 class SubtractiveCodec(Codec):
-    """Levels and scale as for dithering. The receiver rebuilds the words that ξ is drawn from."""
+    """Levels and scale, which are coded with the words that ξ is drawn from. The receiver rebuilds these."""
 
     def __init__(self, inner: Codec) -> None:
         """Take the codec for levels and scale."""
@@ -146,16 +146,16 @@ class SubtractiveCodec(Codec):
         """Leave the words out."""
         if key is None or (payload[2], payload[3]) != tuple(key):
             raise WireError("a payload was dithered with other numbers: the key belongs to another message")
-        return self.inner.encode(payload[:2])
+        return self.inner.encode(payload[:2], key)
 
     def decode(self, body: bytes, key: Key = None) -> Payload:
         """Put the words back."""
         if key is None:
             raise WireError("subtractive dithering needs the row of `keys` that belongs to the message")
-        return SubtractivePayload(*self.inner.decode(body), *key)
+        return SubtractivePayload(*self.inner.decode(body, key), *key)
 
     def length_model(self) -> Any:
-        """As dithering's."""
+        """That of the levels, which reads the words in the payload."""
         return self.inner.length_model()
 
     @property

@@ -10,6 +10,7 @@ from lessbits._internal.blocks import BLOCK, block_sizes, most_level
 from lessbits.codecs.base import Codec
 from lessbits.codecs.block import BlockCodec
 from lessbits.codecs.composition import CompositionCodec
+from lessbits.codecs.dither_bins import BINS
 from lessbits.codecs.entropy import EntropyLevels
 from lessbits.codecs.fading import FadingCodec
 from lessbits.codecs.levels import FixedLevels, NaturalCodec, SubtractiveCodec
@@ -69,10 +70,11 @@ def make_codec(compressor: str | Compressor, dim: int, code: str = "entropy", dt
     return factory(compressor, dim, code, dtype)
 
 
-def make_codecs(compressors: Sequence[Compressor], dim: int, code: str) -> tuple[Codec, ...]:
-    """Return a codec for each message of an outbox, in JAX's precision."""
+def make_codecs(compressors: Sequence[Compressor], lengths: Sequence[int], code: str) -> tuple[Codec, ...]:
+    """Return a codec for each message of an outbox, of these lengths, in JAX's precision."""
     kind = np.dtype(jnp.result_type(float))
-    return tuple(make_codec(compressor, dim, code, kind) for compressor in compressors)
+    messages = zip(compressors, lengths, strict=True)
+    return tuple(make_codec(compressor, length, code, kind) for compressor, length in messages)
 
 
 def register_codec(compressor: type[Compressor], factory: Factory) -> None:
@@ -87,23 +89,29 @@ def _raw(compressor: Compressor, dim: int, code: str, dtype: np.dtype) -> Codec:
     return RawCodec(payload_row(compressor, dim, dtype))
 
 
-def _levels(payload: type, most: int, level_type: str, laws: str, dim: int, code: str, dtype: np.dtype) -> Codec:
-    if code == "fixed":
-        return FixedLevels(payload, most, dim, level_type, dtype)
-    return EntropyLevels(payload, most, dim, level_type, dtype, laws)
+def _dither(compressor: Dither, dim: int, code: str, dtype: np.dtype) -> Codec:
+    fixed = FixedLevels(DitherPayload, int(compressor.level_count), dim, compressor.level_type, dtype)
+    return fixed if code == "fixed" else EntropyLevels(fixed, "norm" if fixed.most > 1 else "signs")
 
 
-def _dither(compressor: Dither | SubtractiveDither, dim: int, code: str, dtype: np.dtype) -> Codec:
-    laws = "norm" if compressor.level_count > 1 else "signs"
-    return _levels(DitherPayload, int(compressor.level_count), compressor.level_type, laws, dim, code, dtype)
+def _signs(payload: type, dim: int, code: str, dtype: np.dtype) -> Codec:
+    fixed = FixedLevels(payload, 1, dim, "int8", dtype)
+    return fixed if code == "fixed" else EntropyLevels(fixed, "signs")
 
 
-def _grid(compressor: Grid | Fading, dim: int, code: str, dtype: np.dtype) -> Codec:
-    return _levels(GridPayload, MOST_LEVEL, "int32", "widths", dim, code, dtype)
+def _subtractive(compressor: SubtractiveDither, dim: int, code: str, dtype: np.dtype) -> Codec:
+    fixed = FixedLevels(DitherPayload, int(compressor.level_count), dim, compressor.level_type, dtype)
+    return SubtractiveCodec(fixed if code == "fixed" else EntropyLevels(fixed, "norm", BINS))
+
+
+def _grid(compressor: Grid, dim: int, code: str, dtype: np.dtype) -> Codec:
+    fixed = FixedLevels(GridPayload, MOST_LEVEL, dim, "int32", dtype)
+    return fixed if code == "fixed" else EntropyLevels(fixed, "widths")
 
 
 def _fading(compressor: Fading, dim: int, code: str, dtype: np.dtype) -> Codec:
-    return FadingCodec(compressor, _grid(compressor, dim, code, dtype), dtype)
+    fixed = FixedLevels(GridPayload, MOST_LEVEL, dim, "int32", dtype)
+    return FadingCodec(compressor, fixed if code == "fixed" else EntropyLevels(fixed, "widths", BINS), dtype)
 
 
 def _compose(compressor: Composition, dim: int, code: str, dtype: np.dtype) -> Codec:
@@ -121,15 +129,15 @@ _FACTORIES: dict[type[Compressor], Factory] = {
     Exact: _raw,
     Float32: _raw,
     Dither: _dither,
-    SubtractiveDither: lambda compressor, *rest: SubtractiveCodec(_dither(compressor, *rest)),
+    SubtractiveDither: _subtractive,
     Grid: _grid,
     Fading: _fading,
     Composition: _compose,
     Block: _block,
     BlockDither: _block,
     BlockTop: lambda compressor, dim, code, dtype: BlockCodec(block_sizes([dim]), 1, "int8", dtype),
-    Ternary: lambda compressor, *rest: _levels(DitherPayload, 1, "int8", "signs", *rest),
-    ScaledSign: lambda compressor, *rest: _levels(SignPayload, 1, "int8", "signs", *rest),
+    Ternary: lambda compressor, *rest: _signs(DitherPayload, *rest),
+    ScaledSign: lambda compressor, *rest: _signs(SignPayload, *rest),
     Natural: lambda compressor, dim, code, dtype: NaturalCodec(dim),
     RandK: lambda compressor, dim, code, dtype: RandKCodec(dim, int(compressor.kept), dtype),
     TopK: lambda compressor, dim, code, dtype: TopKCodec(dim, compressor.kept, dtype),

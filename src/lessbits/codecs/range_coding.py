@@ -1,6 +1,6 @@
 """Range coding of symbols with the library constriction, with an ending of as few bytes as possible."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import constriction
@@ -37,19 +37,22 @@ def whole_weights(probabilities: np.ndarray) -> np.ndarray:
     return np.rint(np.asarray(probabilities, np.float64) * 2.0**28)
 
 
-def encode_symbols(symbols: np.ndarray, model: Model, low: np.ndarray = _NONE, low_bits: np.ndarray = _NONE) -> bytes:
-    """Return the shortest code of symbols, followed by uniform numbers `low` with `low_bits` bits each."""
+def encode_symbols(
+    parts: Sequence[tuple[np.ndarray, Model]], low: np.ndarray = _NONE, low_bits: np.ndarray = _NONE
+) -> bytes:
+    """Return the shortest code of symbols, each part with its model, then uniform numbers of `low_bits` bits each."""
     encoder = constriction.stream.queue.RangeEncoder()
-    encoder.encode(np.ascontiguousarray(symbols, np.int32), model)
+    for symbols, model in parts:
+        encoder.encode(np.ascontiguousarray(symbols, np.int32), model)
     if low.size:
         encoder.encode(np.ascontiguousarray(low, np.int32), _UNIFORM, _sizes(low_bits))
     return _ended(encoder)
 
 
 def decode_symbols(
-    code: bytes, count: int, model: Model, low_bits: Callable[[np.ndarray], np.ndarray] | None = None
+    code: bytes, parts: Sequence[tuple[int, Model]], low_bits: Callable[[np.ndarray], np.ndarray] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return `count` symbols, and the numbers that follow; `low_bits` says, from the symbols, how long those are.
+    """Return the symbols of all parts, and the numbers that follow; `low_bits` says, from the symbols, how long.
 
     Raise where the code is not the one that `encode_symbols` makes of them.
     """
@@ -57,11 +60,13 @@ def decode_symbols(
 
     def read() -> tuple[np.ndarray, np.ndarray, bytes]:
         decoder = constriction.stream.queue.RangeDecoder(words)
-        symbols = decoder.decode(model, count)
+        found = [decoder.decode(model, count) for count, model in parts]
+        symbols = found[0] if len(found) == 1 else np.concatenate(found)
         widths = _NONE if low_bits is None else low_bits(symbols)
         low = decoder.decode(_UNIFORM, _sizes(widths)) if widths.size else _NONE
         # The coder does not tell where it stopped reading. Encoding again is quick and checks every bit.
-        return symbols, low, encode_symbols(symbols, model, low, widths)
+        again = encode_symbols([(part, model) for part, (_, model) in zip(found, parts, strict=True)], low, widths)
+        return symbols, low, again
 
     try:
         symbols, low, again = read()
@@ -70,7 +75,7 @@ def decode_symbols(
     except BaseException as problem:  # a panic of the library is not an Exception
         raise WireError(f"a code is none of this model: {problem}") from None
     if again != code:
-        raise WireError(f"a code of {len(code)} bytes does not end where its {count} symbols do")
+        raise WireError(f"a code of {len(code)} bytes does not end where its {len(symbols)} symbols do")
     return symbols, low
 
 

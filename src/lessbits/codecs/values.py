@@ -166,7 +166,7 @@ class TopKCodec(Codec):
             raise WireError(f"a payload has {self.kept - missing} values, but top-{self.kept} keeps {self.kept}")
         mask[np.flatnonzero(~mask)[:missing]] = True
         values = row[mask].astype(self.dtype.newbyteorder("<"), copy=False).tobytes()
-        return values + (encode_symbols(mask, self.model) if self.kept < self.dim else b"")
+        return values + (encode_symbols([(mask, self.model)]) if self.kept < self.dim else b"")
 
     def decode(self, body: bytes, key: Key = None) -> Payload:
         """Read which coordinates, and put the values there."""
@@ -177,7 +177,7 @@ class TopKCodec(Codec):
             )
         mask = np.ones(self.dim, bool)
         if self.kept < self.dim:
-            mask = decode_symbols(body[self.value_bytes :], self.dim, self.model)[0] != 0
+            mask = decode_symbols(body[self.value_bytes :], [(self.dim, self.model)])[0] != 0
         elif len(body) > self.value_bytes:
             raise WireError(f"a message has {len(body)} bytes, but its values have {self.value_bytes}")
         if np.count_nonzero(mask) != self.kept:

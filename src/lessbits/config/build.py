@@ -18,18 +18,19 @@ from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.provenance import provenance
 from lessbits.engines.recording.trace import LinkModel, Trace
 from lessbits.engines.run import run_where_held
-from lessbits.engines.schedule import record_interval
+from lessbits.engines.schedule import record_interval, whole_rounds
 from lessbits.errors import InputError, check_kind, check_name
 from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.gradients import OPTIONS, Gradients
 from lessbits.methods.registry import find_method, method_names
-from lessbits.methods.request import MethodRequest, check_local_steps, resolve_choices
+from lessbits.methods.request import MethodRequest, check_chunks, check_local_steps, resolve_choices
 from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.problems import Consensus, LeastSquares, Problem
 from lessbits.problems.design import check_problem_fits
 from lessbits.problems.solutions import solve_ahead
 from lessbits.quantizers import make_quantizer
+from lessbits.tuning.chunks import with_fastest_chunks
 from lessbits.tuning.stepsizes import configure_method
 
 PROBLEMS = ("consensus", "least-squares", "logistic", "softmax")
@@ -119,6 +120,7 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
         solve_ahead(problem)
     assert settings.option is not None  # resolved by `build_parts`
     assert settings.quantizer is not None
+    kind = find_method(settings.method)
     request = MethodRequest(
         problem,
         network,
@@ -130,11 +132,15 @@ def build(settings: Settings, transport: Transport | None = None) -> Experiment:
         target=settings.until if settings.goal == "error" else None,
         given=settings.given_step_sizes(),
         faults=faults,
-        local_steps=check_local_steps(find_method(settings.method), settings.local_steps),
+        local_steps=check_local_steps(kind, settings.local_steps),
+        chunks=check_chunks(kind, 1 if settings.chunks is None else settings.chunks, problem.dim),
     )
-    method = configure_method(find_method(settings.method), request, settings.seed)
+    if settings.chunks is None and kind.takes_chunks:
+        request = with_fastest_chunks(kind, request, link_model_of(settings))
+        settings = settings.updated(chunks=request.chunks)
+    method = configure_method(kind, request, settings.seed)
     sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
-    every = settings.record_every or record_interval(method, problem, settings.iterations)
+    every = whole_rounds(settings.record_every or record_interval(method, problem, settings.iterations), method)
     settings = settings.updated(record_every=every).with_step_sizes(sizes)
     return Experiment(settings, problem, network, method, metrics, faults)
 

@@ -85,8 +85,8 @@ class Fields(BaseModel):
     method: str = setting(
         "primal-dual",
         "Method",
-        "primal-dual (the paper's), edge-dual (for faults), tree (sums up a tree), accelerated, or a competitor: "
-        + ", ".join(list(BUILT_IN)[4:]),
+        "primal-dual (the paper's), edge-dual (for faults), tree (sums up a tree), newton-tree (and of "
+        "Hessians), accelerated, or a competitor: " + ", ".join(list(BUILT_IN)[5:]),
     )
     option: str | None = setting(
         None,
@@ -108,8 +108,8 @@ class Fields(BaseModel):
         "Method",
         "exact, float32, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or "
         "fading:SPACING:FACTOR; "
-        "for choco, tree, c-gt, beer, motef and ef21 also grid:F, top-K, sign, scaled-dit-K",
-        "dit-4; grid:10 for tree; exact for methods that send vectors uncompressed",
+        "for choco, tree, newton-tree, c-gt, beer, motef and ef21 also grid:F, top-K, sign, scaled-dit-K",
+        "dit-4; grid:10 for tree, grid:100 for newton-tree; exact for methods that send vectors uncompressed",
         min_length=1,
     )
     stepsizes: Literal["theory", "practical"] = setting(
@@ -164,6 +164,13 @@ class Fields(BaseModel):
         {}, "Method", "step sizes of a registered method that have no setting of their own, by name", "none"
     )
     local_steps: int = setting(1, "Method", "gradient steps between two exchanges (edge-dual)", ge=1)
+    chunks: int | None = setting(
+        None,
+        "Method",
+        "messages that a vector is cut into, so that all levels of a tree send at once (tree, newton-tree)",
+        "the fastest for --bandwidth and --latency; 1 without these",
+        ge=1,
+    )
     batch_size: int = setting(1, "Method", "samples in a stochastic gradient, for options C and D", ge=1)
 
     iterations: int = setting(10_000, "Run", "largest number of iterations", ge=1, le=LARGEST_COUNT)

@@ -18,7 +18,7 @@ from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.registry import find_method
-from lessbits.methods.request import MethodRequest, check_local_steps, resolve_choices
+from lessbits.methods.request import MethodRequest, check_chunks, check_local_steps, resolve_choices
 from lessbits.problems import Consensus, LeastSquares, Logistic, Problem, Softmax
 from lessbits.problems.design import Layout, node_size
 from lessbits.quantizers import LARGEST_DIM, make_quantizer
@@ -88,6 +88,7 @@ def check_choices(chosen: SiteSettings) -> None:
     if isinstance(choices.quantizer, str):
         make_quantizer(choices.quantizer, settings.dim or LARGEST_DIM)  # the number of features is not known yet
     check_local_steps(kind, settings.local_steps)
+    check_chunks(kind, settings.chunks or 1, LARGEST_DIM)
     if settings.data is None:
         check_random(settings)
 

@@ -33,7 +33,7 @@ def check_run_fits(problem: Problem, local: LocalNetwork, method: Method, late: 
     """
     method = method.with_delays() if late else method
     free, links, dim = free_device_memory(), local.links.shape[0], problem.dim
-    numbers = (links * (len(method.compressors) + late * IN_FLIGHT) + 8 * problem.nodes) * dim
+    numbers = links * (sum(method.message_lengths(dim)) + late * IN_FLIGHT * dim) + 8 * problem.nodes * dim
     matrices = _matrix_bytes(problem, method)
     # The shapes of arrays take some milliseconds to find, which most runs need not spend.
     if free is None or MOST_PER_NUMBER * numbers + MOST_PER_LINK * links + matrices + PROGRAM < free / 2:

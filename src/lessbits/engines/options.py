@@ -8,7 +8,7 @@ from lessbits.engines.checks import Metric, check_faults, check_metrics, check_s
 from lessbits.engines.recording.checkpoints import Checkpoints
 from lessbits.engines.recording.progress import ProgressOption
 from lessbits.engines.recording.trace import LinkModel
-from lessbits.engines.schedule import record_interval
+from lessbits.engines.schedule import record_interval, whole_rounds
 from lessbits.engines.scoring import MetricChoice
 from lessbits.errors import InputError, check_flag, check_number, check_seed, check_whole, shown
 from lessbits.faults import Faults
@@ -35,7 +35,7 @@ class RunOptions:
         scoring: False to compute no metrics. Then no rank sends its iterates or gradients to others, and there is no
             target; `trace.x` has only the nodes of this rank.
         record_every: Iterations between two records, where metrics are computed and `until` is checked. By default at
-            most 10 000 records per run, and ten per pass over the data.
+            most 10 000 records per run, and ten per pass over the data. It is rounded up to whole rounds of a method.
         start: The first iterate of each node. By default the problem's own start, with zero dual variables and
             memories.
         link_model: Latency and bandwidth of a link, for a column of simulated seconds.
@@ -78,12 +78,12 @@ class RunOptions:
                 check_flag("progress, if it is no function,", one)
         check_faults(self.faults, method)
         method.check(problem, network)
-        for compressor in method.compressors:
-            compressor.check(problem.dim)
+        for compressor, length in zip(method.compressors, method.message_lengths(problem.dim), strict=True):
+            compressor.check(length)
         every = record_interval(method, problem, self.iterations) if self.record_every is None else self.record_every
         # Counters of one record are 32-bit integers.
         longest = LARGEST_COUNT // max(network.links, 3 * problem.samples)
-        every = check_whole("record_every", every, 1)
+        every = whole_rounds(check_whole("record_every", every, 1), method)
         if every > longest:
             raise InputError(
                 f"record_every is {shown(every)}, but it must be from 1 to {longest} for this problem and network"

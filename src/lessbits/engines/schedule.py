@@ -19,7 +19,12 @@ def record_interval(method: Method, problem: Problem, iterations: int) -> int:
     It gives at most about 10 000 records per run, and ten per pass over the data. A record evaluates the loss of all
     samples, so recording more often would cost more than the run.
     """
-    return max(1, iterations // MOST_RECORDS, int(0.1 / method.passes(problem)))
+    return whole_rounds(max(1, iterations // MOST_RECORDS, int(0.1 / method.passes(problem))), method)
+
+
+def whole_rounds(every: int, method: Method) -> int:
+    """Return the iterations between two records, rounded up to whole rounds: within a round some nodes are ahead."""
+    return -(-every // method.round_length) * method.round_length
 
 
 def end_of_record(iteration: Any, every: Any, iterations: Any) -> Any:

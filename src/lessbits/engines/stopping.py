@@ -102,7 +102,8 @@ def finish(
     """Return the trace of a run, with a sentence that says how it ended. Raise `Interrupted` if it was interrupted."""
     rule, goal, iteration = rule.on_host(), options.goal, ending.iteration
     metrics = {name: recorder.last(name) for name in {*rule.ceilings, *([goal] if goal else [])}}
-    converged, over = bool(rule.reached(metrics)), [name for name in rule.ceilings if rule.above(name, metrics)]
+    met, over = bool(rule.reached(metrics)), [name for name in rule.ceilings if rule.above(name, metrics)]
+    converged = met and iteration % method.round_length == 0  # within a round only some nodes are at the new point
     finite = bool(np.isfinite(ending.x).all())
     diverged = bool(over) or not finite
     reached = "" if goal is None else f" with {goal} {metrics[goal]:.3g}"
@@ -117,7 +118,10 @@ def finish(
         message += "" if options.interval == 1 else f" (checked every {options.interval} iterations)"
     else:
         message = f"stopped after {iteration} iterations{reached}"
-        message += "" if options.until is None else f", above {options.until:g}"
+        if met:
+            message += f", within a round of {method.round_length}"
+        elif options.until is not None:
+            message += f", above {options.until:g}"
     columns = recorder.columns(options.link_model)
     about = problem, recorder.network, method
     past = {} if options.faults is None else history(options.faults, recorder.network, iteration)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from lessbits._internal.pytrees import pytree
@@ -115,10 +116,9 @@ class Adiana(ServerMethod):
         """The quantizer of both differences up, and rounded steps down."""
         return (self.quantizer, self.quantizer, self.downlink)
 
-    @property
-    def at_once(self) -> float:
-        """Two messages up, one down."""
-        return 1.5
+    def busy_links(self, sent: np.ndarray) -> np.ndarray:
+        """Two messages go up together, and one goes down."""
+        return sent.sum(axis=1) / 1.5
 
     @property
     def coupling(self) -> Any:

@@ -70,6 +70,7 @@ class Method(ABC):
     note: ClassVar[str] = ""  # what advice adds about it, to be read after the name
     takes_local_steps: ClassVar[bool] = False  # whether it may take several gradient steps between two exchanges
     runs_with: ClassVar[tuple[str, ...]] = ()  # the kinds of faults it can be run with (`Faults.kinds`), well or badly
+    takes_chunks: ClassVar[bool] = False  # whether it may cut vectors into chunks, one message each
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
     needs_star: ClassVar[bool] = False  # whether it has a server, the hub of a star
 
@@ -102,10 +103,16 @@ class Method(ABC):
         """The compressor of each message of an outbox, in order; by default one uncompressed vector."""
         return (Exact(),)
 
-    @property
-    def at_once(self) -> float:
-        """How many messages a link carries per exchange, on average."""
-        return 1 if self.takes_turns else len(self.compressors)
+    def busy_links(self, sent: np.ndarray) -> np.ndarray:
+        """Return on how many links something was sent, from the numbers of messages, [records, messages of an outbox].
+
+        Messages that a link carries in the same exchange count once.
+        """
+        return sent.sum(axis=1) / (1 if self.takes_turns else len(self.compressors))
+
+    def message_lengths(self, dim: int) -> tuple[int, ...]:
+        """Return the coordinates of each message of an outbox, in order; by default all messages are whole vectors."""
+        return (dim,) * len(self.compressors)
 
     def prepare(self, problem: Problem) -> Problem:
         """Return the problem, with what this method needs precomputed."""

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lessbits.methods.base import MethodRequest, Start
+from lessbits.methods.base import Method, MethodRequest, Start
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Contraction, Quantizer
@@ -50,3 +50,9 @@ def kept_share(request: MethodRequest, typical: bool = False) -> tuple[float, fl
         alpha = 1 / (1 + request.omega)
         return (1 / (1 + request.typical_omega) if typical else alpha), alpha
     return 1.0, 1.0
+
+
+def nominal_bits(method: Method, dim: int) -> list[float]:
+    """Return the nominal length of each message of an outbox, in order."""
+    lengths = method.message_lengths(dim)
+    return [compressor.bits(length) for compressor, length in zip(method.compressors, lengths, strict=True)]

@@ -1,5 +1,6 @@
 """Limited-memory BFGS, row by row: quasi-Newton steps that use gradients only."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ OVERSHOOT = 0.5  # a step is too long if the slope at its end exceeds this share
 SHORTEST = 0.1  # the smallest share of a step that is kept when it is shortened
 
 
+Metric = Callable[[jax.Array], jax.Array]
 Pair = tuple[jax.Array, jax.Array, jax.Array]  # a step, the change of the gradient along it, 1/⟨step, change⟩
 
 
@@ -39,9 +41,11 @@ def dots(left: jax.Array, right: jax.Array) -> jax.Array:
 
 
 def next_point(
-    point: jax.Array, gradient: jax.Array, known: Secants, eta: jax.Array | float
+    point: jax.Array, gradient: jax.Array, known: Secants, eta: jax.Array | float, metric: Metric | None = None
 ) -> tuple[jax.Array, Secants]:
     """Return the point after `point`, and the updated secants. Without any pair it is a gradient step of size η.
+
+    If the curvature is known about, `metric` multiplies vectors by its inverse: the first step is then Newton's.
 
     A pair is stored only if it fits a convex loss with L = 1/η: ⟨s, y⟩ ≥ η‖y‖². If the gradient has grown, all pairs
     are dropped. A step can be too long, because its curvature was measured elsewhere. The slopes at both ends show
@@ -63,13 +67,15 @@ def next_point(
     fall, rise = -dots(known.gradient, step), dots(gradient, step)
     overshot = (fall > 0) & (rise > OVERSHOOT * fall)
     share = jnp.maximum(fall / jnp.where(overshot, fall + rise, 1), SHORTEST)
-    back, ahead = known.point + share[:, None] * step, point - _direction(gradient, steps, changes, eta)
+    back, ahead = known.point + share[:, None] * step, point - _direction(gradient, steps, changes, eta, metric)
     stay = overshot[:, None]
     base = jnp.where(stay, known.point, point), jnp.where(stay, known.gradient, gradient)
     return jnp.where(stay, back, ahead), Secants(*base, steps, changes, jnp.minimum(known.smallest, size))
 
 
-def _direction(gradient: jax.Array, steps: jax.Array, changes: jax.Array, eta: jax.Array | float) -> jax.Array:
+def _direction(
+    gradient: jax.Array, steps: jax.Array, changes: jax.Array, eta: jax.Array | float, metric: Metric | None
+) -> jax.Array:
     """Return the direction of L-BFGS, by its two loops. Pairs of zeros have no effect."""
     products = dots(steps, changes)  # [rows, pairs]
     inverse = jnp.where(products > 0, 1 / jnp.where(products > 0, products, 1), 0)
@@ -85,7 +91,10 @@ def _direction(gradient: jax.Array, steps: jax.Array, changes: jax.Array, eta: j
         return direction + (share - weight * dots(change, direction))[:, None] * step, None
 
     direction, shares = lax.scan(backward, gradient, pairs, reverse=True)
-    squares = dots(changes[:, -1], changes[:, -1])
-    learnt = squares > 0
-    direction = jnp.where(learnt, products[:, -1] / jnp.where(learnt, squares, 1), eta)[:, None] * direction
+    if metric is not None:
+        direction = metric(direction)
+    else:
+        squares = dots(changes[:, -1], changes[:, -1])
+        learnt = squares > 0
+        direction = jnp.where(learnt, products[:, -1] / jnp.where(learnt, squares, 1), eta)[:, None] * direction
     return lax.scan(forward, direction, (pairs, shares))[0]

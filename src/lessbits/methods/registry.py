@@ -19,6 +19,7 @@ BUILT_IN = {
     "primal-dual": "primal_dual.PrimalDual",
     "edge-dual": "edge_dual.EdgeDual",
     "tree": "tree.Tree",
+    "newton-tree": "newton_tree.NewtonTree",
     "accelerated": "accelerated.Accelerated",
     "dgd": "dgd.Dgd",
     "qdgd": "qdgd.Qdgd",

@@ -60,6 +60,7 @@ class MethodRequest:
         given: The step sizes that the user gave, by name.
         faults: What goes wrong in the network, if anything does.
         local_steps: Gradient steps between two exchanges.
+        chunks: Messages that a vector is cut into.
     """
 
     problem: Problem
@@ -73,6 +74,7 @@ class MethodRequest:
     given: Mapping[str, float] = field(default_factory=dict)
     faults: Faults | None = None
     local_steps: int = 1
+    chunks: int = 1
 
     @property
     def omega(self) -> float:
@@ -107,6 +109,17 @@ def check_local_steps(kind: "type[Method]", given: Any) -> int:
     if count > 1 and not kind.takes_local_steps:
         names = " and ".join(other.name for other in all_methods() if other.takes_local_steps)
         raise InputError(f"local_steps is {count}, but {kind.name} exchanges in every iteration: take {names}")
+    return count
+
+
+def check_chunks(kind: "type[Method]", given: Any, dim: int) -> int:
+    """Return the number of chunks. Raise an `InputError` if it is not from 1 to d, or a method has only one."""
+    count = check_whole("chunks", given, 1)
+    if count > 1 and not kind.takes_chunks:
+        names = " and ".join(other.name for other in all_methods() if other.takes_chunks)
+        raise InputError(f"chunks is {count}, but {kind.name} sends whole vectors: take {names}")
+    if count > dim:
+        raise InputError(f"chunks is {count}, but a vector has only {dim} coordinates here: take at most {dim}")
     return count
 
 

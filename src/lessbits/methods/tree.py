@@ -9,13 +9,15 @@
 
 Gossip averages by repetition: a ring of 100 nodes needs some 150 exchanges, each about as long as the last. A sum up a
 tree uses each link once. As in the paper's method, only differences to what the receiver already knows are sent, so the
-compression errors vanish with them. A round takes 2h exchanges, where h is the height of the tree, and uses n - 1 of
-the edges. So it is slower than gossip if the network has many short paths and exchanges cost more than bits.
+compression errors vanish with them. A round uses n - 1 of the edges, and takes 2h exchanges, where h is the height of
+the tree. With vectors in C chunks, one message each, a node sends a chunk on as soon as it has it, and then the next:
+all levels of the tree work at once. A round then takes 2(h + C - 1) exchanges, of messages that are C times shorter.
 
 All nodes know the network, and so the tree. The term (μ/2)‖x‖² of every loss is known to all nodes, and is not sent.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
@@ -23,15 +25,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lessbits._internal.axes import Axis
+from lessbits._internal.axes import Axis, OnOneProcess
+from lessbits._internal.elimination import solve
 from lessbits._internal.pytrees import choose_rows, pytree, static
 from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, MethodRequest, Start, StepSize
+from lessbits.methods.chunks import add_to_chunk, chunk_length, fewest_chunks, take_chunk
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.outbox import Message, Outbox
 from lessbits.methods.quasi_newton import Secants, next_point
+from lessbits.methods.request import check_chunks
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.networks.tree import spanning_tree
@@ -51,9 +56,10 @@ class TreeState(NamedTuple):
     reported: jax.Array  # m_i
     collected: jax.Array  # Σ m_c over the children
     goal: jax.Array  # x'
-    passing: Any  # the root's payload, to be forwarded down
+    passing: Any  # a payload of the root, to be forwarded down
     secants: Annotated[Secants | None, Axis.ONE_PROCESS]  # one row in the process that holds the root, none elsewhere
     anchor: Anchor | None
+    metric: OnOneProcess | None = None  # of the root's first step, as factors of a matrix; None for η
 
 
 @pytree
@@ -70,6 +76,7 @@ class Tree(Method):
         gradients: The gradients to take: option and batch size.
         pairs: How many pairs of steps and gradient changes the root stores; 0 for plain gradient steps.
         roots: How many roots this process holds: one or none.
+        chunks: The number C of messages that a vector is cut into.
     """
 
     eta: float
@@ -81,6 +88,7 @@ class Tree(Method):
     gradients: Gradients = static(default=Gradients())
     pairs: int = static(default=PAIRS)
     roots: int = static(default=1)
+    chunks: int = static(default=1)
 
     name = "tree"
     step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
@@ -90,7 +98,8 @@ class Tree(Method):
     likely_quantizers = ("grid:10", "grid:4", "grid:2")  # they share one program
     mixes = False  # it sums, and does not mix
     guarded = True
-    note = "uses only the links of a spanning tree, one level at a time: it saves bits; gossip on all links saves time."
+    takes_chunks = True
+    note = "uses only the links of a spanning tree, up and down: it saves bits; gossip may need fewer exchanges."
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
@@ -107,6 +116,7 @@ class Tree(Method):
             "height": tree.height,
             "convexity": max(0.0, request.problem.convexity),
             "pairs": PAIRS if request.gradients.option == "B" else 0,
+            "chunks": fewest_chunks(request.problem.dim, check_chunks(cls, request.chunks, request.problem.dim)),
         }
 
     @property
@@ -114,18 +124,25 @@ class Tree(Method):
         """The quantizer: a link carries one message, up or down."""
         return (self.quantizer,)
 
+    def message_lengths(self, dim: int) -> tuple[int, ...]:
+        """The coordinates of a chunk."""
+        return (chunk_length(dim, self.chunks),)
+
     def check(self, problem: Problem, network: Network) -> None:
         """Raise InputError for payloads that only a direct receiver can decode, and for noise above the signal."""
         super().check(problem, network)
+        check_chunks(type(self), self.chunks, problem.dim)
         if isinstance(self.quantizer, KEYED):
             raise InputError(
-                f"tree was given {self.quantizer.name}, which only the first to receive a message can decode, but "
-                "nodes pass messages on: choose grid:10 or dit-8"
+                f"{self.name} was given {self.quantizer.name}, which only the first to receive a message can decode, "
+                "but nodes pass messages on: choose grid:10 or dit-8"
             )
-        if isinstance(self.quantizer, Quantizer) and self.quantizer.omega(problem.dim) >= 1:
+        longest = max(self.message_lengths(problem.dim))
+        omega = self.quantizer.omega(longest) if isinstance(self.quantizer, Quantizer) else 0
+        if omega >= 1:
             raise InputError(
-                f"tree was given {self.quantizer.name}, whose noise is larger than what is sent "
-                f"(ω = {self.quantizer.omega(problem.dim):.3g}): choose grid:10, or scaled-{self.quantizer.name}"
+                f"{self.name} was given {self.quantizer.name}, whose noise is larger than what is sent "
+                f"(ω = {omega:.3g}): choose grid:10, or scaled-{self.quantizer.name}"
             )
 
     def for_nodes(self, nodes: np.ndarray) -> "Tree":
@@ -138,64 +155,62 @@ class Tree(Method):
         x = jnp.zeros_like(problem.start()) if start.x is None else start_at(problem, root_of_each, start)
         zeros = jnp.zeros_like(x)
         draw = message_draws(Step(jnp.zeros(2, jnp.uint32), jnp.int32(0)), local.nodes, per_link=False)
-        payload = self.quantizer.quantize(zeros, self.quantizer.measure(zeros), draw)
+        chunk = take_chunk(zeros, self.chunks, jnp.zeros_like(local.nodes))
+        payload = self.quantizer.quantize(chunk, self.quantizer.measure(chunk), draw)
         secants = Secants.none(x[: self.roots], self.pairs) if self.pairs else None
         return TreeState(x, zeros, zeros, zeros, x, payload, secants, self.gradients.init(problem, x))
 
     def send(
         self, step: Step, state: TreeState, problem: Problem, local: LocalNetwork
     ) -> tuple[TreeState, Outbox, jax.Array]:
-        """Take gradients at the start of a round. Then the nodes of one depth send, first up the tree, then down."""
-        phase = self.phase(step)
+        """Take gradients at the start of a round. Then nodes send chunk after chunk, first up the tree, then down."""
+        phase, depth = self.phase(step), self.depth[local.nodes]
 
         def take(state: TreeState) -> tuple[TreeState, jax.Array]:
             gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
             return state._replace(own=gradient - self.convexity * state.x, anchor=anchor), work
 
         state, work = lax.cond(phase == 0, take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
-        up = phase < self.height
+        up = phase < self.sweep
         difference = jnp.where(up, state.own + state.collected - state.reported, state.goal - state.x)
+        difference = take_chunk(difference, self.chunks, self.turn(phase, depth)[0])
         draw = message_draws(step, local.nodes, per_link=False)
         fresh = self.quantizer.quantize(difference, self.quantizer.measure(difference), draw)
-        relays = ~up & (self.depth[local.nodes] > 0)
-        payload = choose_rows(relays, state.passing, fresh)
+        payload = choose_rows(~up & (depth > 0), state.passing, fresh)
         to_parent, to_child = self.directions(local)
-        sender_depth, receiver_depth = self.depth[local.nodes[local.owner]], self.depth[local.neighbor]
-        active = jnp.where(
-            up, to_parent & (sender_depth == self.height - phase), to_child & (sender_depth == phase - self.height)
-        )
-        awaited = jnp.where(
-            up, to_child & (receiver_depth == self.height - phase), to_parent & (receiver_depth == phase - self.height)
-        )
+        sends, hears = (self.turn(phase, self.depth[ends])[1] for ends in (local.nodes[local.owner], local.neighbor))
+        active, awaited = jnp.where(up, to_parent, to_child) & sends, jnp.where(up, to_child, to_parent) & hears
         return state, (Message(payload, per_link=False, active=active, awaited=awaited),), work
 
     def receive(self, step: Step, state: TreeState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> TreeState:
         """Add the received messages to the sums (up) or to x (down). After the last sum the root takes its step."""
         phase, depth = self.phase(step), self.depth[local.nodes]
-        up = phase < self.height
+        up = phase < self.sweep
         mine = self.quantizer.decode(outbox[0].payload)
         theirs, came = inbox[0], inbox[0].active
         assert came is not None
         arrived = local.sum(
             lambda slot: jnp.where(came[slot.links][:, None], self.quantizer.decode(theirs.take(slot.links)), 0)
         )
-        sent_up = up & (depth == self.height - phase)
-        sent_down = (phase == self.height) & (depth == 0)  # the root moves like the other nodes
-        moved = jnp.where(sent_down[:, None], mine, jnp.where(up, 0, arrived))
+        sent, sends = self.turn(phase, depth)
+        heard, _ = self.turn(phase, jnp.where(up, depth + 1, depth - 1))  # from children, or from the parent
+        root_sends = ~up & sends & (depth == 0)  # the root moves like the other nodes
+        moved = jnp.where(root_sends[:, None], mine, jnp.where(up, 0, arrived))
         to_parent, _ = self.directions(local)
         link_to_parent = (
             jnp.zeros_like(local.nodes)
             .at[local.owner]
             .max(jnp.where(to_parent, lax.iota(jnp.int32, to_parent.shape[0]), 0))
         )
-        reported = jnp.zeros_like(depth, bool).at[local.owner].max(to_parent & came)
+        told = jnp.zeros_like(depth, bool).at[local.owner].max(to_parent & came)
+        reported = jnp.where((up & sends)[:, None], mine, 0)
         state = state._replace(
-            x=state.x + moved,
-            reported=state.reported + jnp.where(sent_up[:, None], mine, 0),
-            collected=state.collected + jnp.where(up, arrived, 0),
-            passing=choose_rows(~up & reported, theirs.take(link_to_parent), state.passing),
+            x=add_to_chunk(state.x, self.chunks, jnp.where(root_sends, sent, heard), moved),
+            reported=add_to_chunk(state.reported, self.chunks, sent, reported),
+            collected=add_to_chunk(state.collected, self.chunks, heard, jnp.where(up, arrived, 0)),
+            passing=choose_rows(~up & told, theirs.take(link_to_parent), state.passing),
         )
-        return lax.cond(phase == self.height - 1, lambda state: self.advance(state, local), lambda state: state, state)
+        return lax.cond(phase == self.sweep - 1, lambda state: self.advance(state, local), lambda state: state, state)
 
     def advance(self, state: TreeState, local: LocalNetwork) -> TreeState:
         """Take the root's step, in the process that holds the root."""
@@ -206,12 +221,23 @@ class Tree(Method):
         gradient = total / self.depth.shape[0] + self.convexity * x
         goal, secants = x - self.eta * gradient, None
         if state.secants is not None:
-            goal, secants = next_point(x, gradient, state.secants, self.eta)
+            metric = None if state.metric is None else partial(solve, state.metric)
+            goal, secants = next_point(x, gradient, state.secants, self.eta, metric)
         return state._replace(goal=state.goal.at[root].set(goal), secants=secants)
 
+    @property
+    def sweep(self) -> int:
+        """The exchanges of all chunks up the tree, or down."""
+        return self.height + self.chunks - 1
+
     def phase(self, step: Step) -> jax.Array:
-        """Return the position of an iteration in its round: 0 … h-1 up, h … 2h-1 down."""
-        return step.iteration % (2 * jnp.asarray(self.height, step.iteration.dtype))
+        """Return the position of an iteration in its round: first the exchanges of a sweep up, then of one down."""
+        return step.iteration % (2 * jnp.asarray(self.sweep, step.iteration.dtype))
+
+    def turn(self, phase: jax.Array, depth: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return which chunk nodes of this depth send, and whether they send one now."""
+        number = jnp.where(phase < self.sweep, phase - (self.height - depth), phase - self.sweep - depth)
+        return jnp.clip(number, 0, self.chunks - 1), (number >= 0) & (number < self.chunks)
 
     def directions(self, local: LocalNetwork) -> tuple[jax.Array, jax.Array]:
         """Return which links lead to the parent of their owner, and which to a child."""
@@ -220,12 +246,16 @@ class Tree(Method):
 
     def passes(self, problem: Problem) -> float:
         """Return the share of samples per iteration: one gradient per round."""
-        return self.gradients.passes(problem) / (2 * int(np.asarray(self.height)))
+        return self.gradients.passes(problem) / self.round_length
 
     @property
     def round_length(self) -> int:
         """The iterations of a round: up the tree, and down again."""
-        return 2 * int(np.asarray(self.height))
+        return 2 * int(np.asarray(self.sweep))
+
+    def choices(self) -> list[str]:
+        """Return the option, and the number of chunks if there are several."""
+        return [*super().choices(), *([f"{self.chunks} chunks"] if self.chunks > 1 else [])]
 
     @classmethod
     def may_send_fewest_bits(cls, problem: Problem) -> bool:

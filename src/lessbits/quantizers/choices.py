@@ -2,14 +2,17 @@
 
 import math
 
-SPACINGS = (5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
+SPACINGS = (5.6, 4.0, 3.3, 2.8, 2.0, 1.4, 1.0, 0.5)  # of dithering's levels, in standard deviations
 
 
 def dithers(dim: int) -> list[str]:
-    """Return dithering from coarse to fine, subtractive where that has the smaller error.
+    """Return subtractive dithering from coarse to fine, and first the coarsest that is not subtractive.
 
-    >>> dithers(100)
-    ['dither:2', 'subtractive:4', 'subtractive:5', 'subtractive:7', 'subtractive:10', 'subtractive:20']
+    Of Gaussian vectors subtractive dithering has the smaller error and, as the receiver knows the dither, fewer bits.
+    Coordinates that are zero or nearly so have no error with the other.
+
+    >>> dithers(100)[:4]
+    ['dither:2', 'subtractive:2', 'subtractive:3', 'subtractive:4']
     """
     levels = sorted({max(1, round(math.sqrt(dim) / spacing)) for spacing in SPACINGS})
-    return [f"subtractive:{s}" if math.sqrt(dim) / s <= 3 else f"dither:{s}" for s in levels]
+    return [f"dither:{levels[0]}", *(f"subtractive:{count}" for count in levels)]

@@ -26,8 +26,9 @@ class SubtractiveDither(Quantizer):
     Whatever t = x/Δ is, ⌊t + ξ⌋ + ½ - ξ - t = ½ - ((t + ξ) mod 1) is uniform between -½ and ½: the error has mean zero
     and variance Δ²/12 in each coordinate, and does not depend on x at all. So ω = d/(12s²), times up to (1+2^-7)² as
     the scale is rounded up. Dithering that is not subtracted has f(1-f)Δ², with f the fractional part of t: twice as
-    much on average over f, for the same levels and thus the same bits. With few levels (Δ above some 3 standard
-    deviations of the coordinates) it is less, as coordinates near zero then have a small error: `dit-k` is better.
+    much on average over f. As the receiver knows ξ, the same levels also take fewer bits: of Gaussian coordinates by
+    11 % if Δ is 2 standard deviations, and by 29 % if it is 4. Where most coordinates are zero, or Δ is above some 8
+    standard deviations, `dit-k` has the smaller error: coordinates near zero then have a small one.
     """
 
     level_count: float  # s, traced

@@ -25,10 +25,11 @@ LETTERS = {
 
 
 def method_in_words(settings: Mapping[str, Any]) -> str:
-    """Return the method with its option, variant, messages and quantizer."""
+    """Return the method with its option, variant, messages, quantizer and chunks."""
     messages = f"{settings['messages']} messages, " if settings.get("messages") else ""
     corrected = "corrected, " if settings.get("corrected") else ""
-    return f"{settings['method']} option {settings['option']}, {corrected}{messages}{settings['quantizer']}"
+    chunks = f", {settings['chunks']} chunks" if (settings.get("chunks") or 1) > 1 else ""
+    return f"{settings['method']} option {settings['option']}, {corrected}{messages}{settings['quantizer']}{chunks}"
 
 
 def step_sizes_in_words(sizes: Mapping[str, Any]) -> str:

@@ -32,6 +32,7 @@ from lessbits.studies.comparison import Comparison, ComparisonInterrupted, make_
 from lessbits.studies.options import RANKS, TARGET, CompareKeywords, CompareOptions
 from lessbits.tuning import tune
 from lessbits.tuning.ahead import compile_ahead
+from lessbits.tuning.chunks import with_fastest_chunks
 from lessbits.tuning.stepsizes import configure_method, make_request
 from lessbits.version import __version__
 
@@ -177,7 +178,7 @@ class _Runs:
 
     def _request(self, name: str, quantizer: str) -> tuple[type[Method], MethodRequest]:
         kind, options = find_method(name), self.options
-        return make_request(
+        kind, request = make_request(
             name,
             self.problem,
             self.network,
@@ -190,6 +191,7 @@ class _Runs:
             messages=options.messages if kind.message_kinds else None,
             corrected=options.corrected and kind.correctable,
         )
+        return kind, with_fastest_chunks(kind, request, options.link_model)
 
     def _method(self, name: str, quantizer: str, seed: int) -> Method:
         options = self.options

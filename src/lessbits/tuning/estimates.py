@@ -93,9 +93,9 @@ class Estimate(NamedTuple):
     bits: float  # per link, encoded and with headers
 
 
-def message_bits(spelling: str, dim: int, deviation: float = 1.0) -> float:
+def message_bits(quantizer: str | Compressor, dim: int, deviation: float = 1.0) -> float:
     """Return the mean bits of a message, with its header, for Gaussian vectors with this standard deviation."""
-    quantizer = make_quantizer(spelling, dim)
+    quantizer = make_quantizer(quantizer, dim)
     codec = make_codec(quantizer, dim, dtype=np.dtype(jnp.result_type(float)))
     return 8 * (header_bytes(codec) + float(_mean_bytes(quantizer, codec.length_model(), dim, deviation)))
 

@@ -13,6 +13,7 @@ from lessbits.engines.schedule import record_interval
 from lessbits.engines.simulate.sweep import Budget
 from lessbits.errors import InputError
 from lessbits.methods.base import Method
+from lessbits.methods.common import nominal_bits
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 from lessbits.problems.computed import loss_marks
@@ -103,5 +104,5 @@ def _needed(method: Method, problem: Problem, epochs: float | None, bits: float 
     """Return about how many iterations spend a budget of epochs or bits. Return None without a budget."""
     ends = [] if epochs is None else [epochs / method.passes(problem)]
     if bits is not None:
-        ends.append(bits / sum(compressor.bits(problem.dim) for compressor in method.compressors))
+        ends.append(bits / sum(nominal_bits(method, problem.dim)))
     return max(1, math.ceil(min(ends))) if ends else None

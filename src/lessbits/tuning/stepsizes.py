@@ -12,7 +12,7 @@ from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.methods.registry import all_methods, find_method
-from lessbits.methods.request import MethodRequest, check_corrected, check_local_steps, resolve_choices
+from lessbits.methods.request import MethodRequest, check_chunks, check_corrected, check_local_steps, resolve_choices
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.problems.origin import check_kinds, check_sites
@@ -22,7 +22,10 @@ from lessbits.tuning.stability import try_step_sizes
 
 MOST_TRIALS = 12
 STEP_SIZE_RULES = ("theory", "practical")
-CHOICES = ("quantizer", "stepsizes", "target", "seed", "option", "batch_size", "messages", "corrected", "local_steps")
+CHOICES = (
+    *("quantizer", "stepsizes", "target", "seed", "option", "batch_size", "messages", "corrected", "local_steps"),
+    "chunks",
+)
 
 
 def make_method(
@@ -51,8 +54,8 @@ def make_method(
         seed: Seed of the short run.
         faults: What goes wrong in the network, for step sizes that depend on it.
         **choices: `option` (the gradients: "A" dual, "B" full, "C" stochastic, "D" variance-reduced), `batch_size` (for
-            options C and D), `messages` and `corrected` (of "primal-dual"), `local_steps` (of "edge-dual"), and step
-            sizes by name, such as `theta=0.5`.
+            options C and D), `messages` and `corrected` (of "primal-dual"), `local_steps` (of "edge-dual"), `chunks`
+            (of "tree" and "newton-tree"), and step sizes by name, such as `theta=0.5`.
 
     Example:
         >>> import lessbits
@@ -89,6 +92,7 @@ def make_request(
     option, messages = choices.pop("option", None), choices.pop("messages", None)
     batch_size, corrected = choices.pop("batch_size", 1), choices.pop("corrected", False)
     local_steps = check_local_steps(kind, choices.pop("local_steps", 1))
+    chunks = check_chunks(kind, choices.pop("chunks", 1), problem.dim)
     resolved = resolve_choices(kind, option, messages, quantizer)
     return kind, MethodRequest(
         problem,
@@ -102,6 +106,7 @@ def make_request(
         given={name: size for name, size in choices.items() if size is not None},
         faults=faults,
         local_steps=local_steps,
+        chunks=chunks,
     )
 
 

@@ -154,7 +154,7 @@ class Rank:
         nodes = held[transport.rank]
         self.transport, self.method, self.network, self.nodes = transport, method, network, nodes
         self.problem = PartitionedProblem.of(problem, nodes, transport)
-        self.codecs = make_codecs(method.compressors, problem.dim, options.code)
+        self.codecs = make_codecs(method.compressors, method.message_lengths(problem.dim), options.code)
         self.run = agree_on_run(network, method, self.codecs, transport, options)
         self.wire = Wire(network, held, self.codecs, transport, self.run)
         local = LocalNetwork.of(network, nodes)

@@ -69,6 +69,7 @@ def run_settings(problem: Problem, network: Network, method: Method, options: "R
         # A registered method may have step sizes that settings have no name for.
         **(sizes if method.name in BUILT_IN else {"step_sizes": sizes}),
         "batch_size": method.gradients.batch_size,
+        **({"chunks": getattr(method, "chunks", 1)} if kind.takes_chunks else {}),
         "iterations": options.iterations,
         "until": options.until,
         "goal": options.goal,

@@ -7,6 +7,7 @@ import numpy as np
 
 from lessbits.engines.recording.trace import LinkModel
 from lessbits.methods.base import Method
+from lessbits.methods.common import nominal_bits
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
@@ -19,10 +20,10 @@ class Recorder:
     """Collects the records of a run, chunk by chunk. Counts are summed as integers, so that they are exact."""
 
     def __init__(self, first: Mapping[str, Any], problem: Problem, network: Network, method: Method) -> None:
-        self.message_bits = np.array([compressor.bits(problem.dim) for compressor in method.compressors])
+        self.message_bits = np.array(nominal_bits(method, problem.dim))
         self.network = network
         self.links, self.nodes, self.samples = network.links, network.nodes, problem.samples
-        self.at_once = method.at_once
+        self.busy_links = method.busy_links
         nothing = np.zeros((1, len(self.message_bits)))
         self.parts: dict[str, list[np.ndarray]] = {
             **{METRIC + name: [np.atleast_1d(np.asarray(value, float))] for name, value in first.items()},
@@ -107,7 +108,7 @@ class Recorder:
         }
         if link_model is not None:
             # An exchange takes as long as one message, even if most links are idle, as in a tree.
-            length = 8 * bytes_since / np.maximum(since.sum(axis=1), 1)
-            waited = np.cumsum(np.diff(iteration, prepend=0) * length * self.at_once)
+            length = 8 * bytes_since / np.maximum(self.busy_links(since), 1)
+            waited = np.cumsum(np.diff(iteration, prepend=0) * length)
             columns["simulated_seconds"] = link_model.seconds(iteration, waited, work / self.nodes)
         return columns

@@ -11,6 +11,7 @@ from lessbits.faults.files import faults_of
 COLUMNS = ("iteration", "bits_per_link", "wire_bits_per_link")  # every run has these
 NUMBERS = (  # settings that are compared or written as numbers
     *("until", "seed", "problem_seed", "network_seed", "nodes", "dim", "iterations", "record_every", "batch_size"),
+    "chunks",
     *(
         "theta",
         "eta",

@@ -141,7 +141,7 @@ def _simulate(
 ) -> Trace:
     """Run with options that are checked."""
     assert run_options.start is not None
-    codecs = make_codecs(method.compressors, problem.dim, run_options.code)
+    codecs = make_codecs(method.compressors, method.message_lengths(problem.dim), run_options.code)
     devices = choose_devices(devices, network.nodes, problem.dim)
     program, course = Program.of(problem, network, method, run_options, measures, codecs), None
     if run_options.faults is not None:

@@ -30,6 +30,7 @@ from lessbits.engines.simulate.batch import empty_batch, run_batch, start_batch
 from lessbits.engines.simulate.program import Program
 from lessbits.engines.simulate.run import RECORDS_AT_ONCE
 from lessbits.methods.base import Method, Start
+from lessbits.methods.common import nominal_bits
 from lessbits.networks import Network
 from lessbits.problems.base import Problem
 
@@ -119,7 +120,7 @@ def sweep(
     )
     for sizes in configurations:
         checked = run_options.checked(problem, network, replace(method, **sizes))  # type: ignore[type-var]
-    codecs = make_codecs(method.compressors, problem.dim, "entropy") if options.encoded else ()
+    codecs = make_codecs(method.compressors, method.message_lengths(problem.dim), "entropy") if options.encoded else ()
     program = Program.of(problem, network, method, checked, codecs=codecs)
     memory = _lane_bytes(program, problem, network)
     width = options.width or default_width(len(configurations), memory)
@@ -154,7 +155,7 @@ def _lane_bytes(program: Program, problem: Problem, network: Network) -> int:
     """Return about how many bytes a lane needs: its state twice, and one vector per link and message."""
     shapes = jax.eval_shape(lambda: program.method.init(program.problem, program.local, Start()))
     state = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
-    messages = len(program.method.compressors) * network.links * problem.dim
+    messages = sum(program.method.message_lengths(problem.dim)) * network.links
     return int(2 * state + messages * jnp.dtype(jnp.result_type(float)).itemsize)
 
 
@@ -172,7 +173,7 @@ class _Sweep:
     ) -> None:
         self.program, self.budget, self.options = program, budget, options
         self.samples, self.links = problem.samples, network.links
-        self.message_bits = np.array([compressor.bits(problem.dim) for compressor in program.method.compressors])
+        self.message_bits = np.array(nominal_bits(program.method, problem.dim))
         # Bytes of a message that do not depend on its contents; empty without `encoded`.
         self.constant = np.array([header_bytes(codec) + (codec.body_bytes or 0) for codec in codecs])
         self.stop = threading.Event()
@@ -236,14 +237,14 @@ class _Batch:
         sent = np.cumsum(np.asarray(self.batch.sent, np.int64)[:taken], axis=0)
         bits = sent @ sweep.message_bits / sweep.links
         varying = np.cumsum(np.asarray(self.batch.bytes, float)[:taken], axis=0).sum(axis=-1)
-        wire = np.zeros_like(varying)
-        if sweep.options.encoded:
-            wire = 8 * (sent @ sweep.constant + varying) / sweep.links
+        encoded = sweep.options.encoded
+        wire = 8 * (sent @ sweep.constant + varying) / sweep.links if encoded else np.zeros_like(varying)
         for lane, number in enumerate(self.lanes):
             if number < 0 or number in self.outcomes:
                 continue
             metrics = {name: array[:, lane] for name, array in rows.items()}
-            reached, lost = self.rule.reached(metrics), self.rule.diverged(metrics)
+            reached = self.rule.reached(metrics) & (ends % self.program.method.round_length == 0)
+            lost = self.rule.diverged(metrics)
             epochs, spent = self.epochs[number] + work[:, lane], self.spent[number] + bits[:, lane]
             over = reached | lost | (ends >= self.rule.iterations) | self.budget.is_spent(epochs, spent)
             stops = np.flatnonzero(over)
