@@ -3,10 +3,10 @@
     python benchmarks/pipelined_tree.py [--w1a FILE] [--columns ring-100 …] [--out FILE]
 
 Columns, seeds and targets are those of `benchmarks/bits`. Exchanges and bits of gossip are those that were kept in
-benchmarks/bits/cells.json: tuned for the fewest bits, with practical step sizes, and with float32, tuned. A table shows the fastest of them. "All-reduce" is a tree with float32
-messages. The plain tree is the one with the fewest bits. The pipelined tree has the fineness and the
-number of chunks that are fastest by what seed 0 needs with one chunk; in ridge regression, where `newton-tree` was
-tried too, also the method.
+benchmarks/bits/cells.json: tuned for the fewest bits, with practical step sizes, and with float32, tuned. A table shows
+the fastest of them. "All-reduce" is a tree with float32 messages. The plain tree is the one with the fewest bits. The
+pipelined tree has the fineness and the number of chunks that are fastest by what seed 0 needs with one chunk; in ridge
+regression, where `newton-tree` was tried too, also the method.
 """
 
 import argparse

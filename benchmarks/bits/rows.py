@@ -6,7 +6,8 @@ from functools import partial
 from typing import NamedTuple
 
 from columns import LARGE, MOST, SMALL, goal_of, parts
-from measure import SEEDS, measure
+from measure import LINKS, SEEDS, measure
+from pipelined import fastest_tree
 
 from lessbits.tuning.attempts import neighbours
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, predictable_choices
@@ -25,6 +26,7 @@ class Row(NamedTuple):
     only: tuple[str, ...] = ("",)
     method: str | None = None  # whose search it is, if that is not the name of the row
     quantizer: str | None = None  # if it is not to be searched
+    link: str | None = None  # the kind of links that it is to be fastest on, in chunks
 
 
 ROWS = {
@@ -51,6 +53,10 @@ ROWS = {
     "tree": Row("our tree, tuned", ours=True),
     "tree-practical": Row("our tree, defaults", ours=True),
 }
+for _link in LINKS:  # such as "1 Mbit/s, 50 ms"
+    _name, _rate = _link.partition("/")[0].replace(" ", ""), _link.partition(",")[0]
+    ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce in chunks for {_rate}, float32", quantizer="float32", link=_link)
+    ROWS[f"tree-{_name}"] = Row(f"our tree in chunks for {_rate}", ours=True, link=_link)
 PATIENT = ("lead", "choco", "qdgd", "accelerated")  # on ridge and w1a these are searched among shorter runs
 
 
@@ -80,7 +86,10 @@ class Cell:
             return self.paper()
         if self.row.endswith("-practical"):
             return self.practical()
-        search, row = self.search(), ROWS[self.row]
+        row = ROWS[self.row]
+        if row.link is not None:
+            return fastest_tree(self, row.link, row.quantizer)
+        search = self.search()
         search.search((row.method or self.row,), Constraints(quantizer=row.quantizer))
         return self.best_of(search)
 
@@ -132,7 +141,7 @@ class Cell:
 
     def refined(self, found):
         """Search around what was found: quantizers a little coarser and finer, and step sizes."""
-        if found is None or self.row.endswith("-practical"):
+        if found is None or self.row.endswith("-practical") or ROWS[self.row].link is not None:
             return self.again(found)
         search, choice = self.search(), choice_of(found)
         fixed = self.row in ("uncompressed", "algorithm-1", "all-reduce")

@@ -1,6 +1,5 @@
 """The tables as Markdown: bits of the main rows, a summary of each column, and every column with all its rows."""
 
-import math
 from pathlib import Path
 
 from columns import bounds, columns, named
@@ -26,9 +25,9 @@ BEGIN, END = "<!-- table: python benchmarks/bits --table -->\n", "<!-- end of th
 
 
 def found_in(cells, column, target):
-    """The cells of a column, by row."""
-    name = named(column, target)
-    return {row: cells[f"{row}|{name}"] for row in ROWS if f"{row}|{name}" in cells}
+    """The cells of a column, by row. Those that were measured before links were are left out."""
+    found = {row: cells.get(f"{row}|{named(column, target)}", {}) for row in ROWS}
+    return {row: cell for row, cell in found.items() if cell is None or "worst" in cell}
 
 
 def least(found, value, rows):
@@ -70,8 +69,8 @@ def fastest(cells):
         found = found_in(cells, column, target)
         entries = []
         for link in LINKS:
-            best = least(found, lambda cell, link=link: cell.get("seconds", {}).get(link, math.inf), ROWS)
-            entries.append(f"{best[0]:.3g} s, {ROWS[best[1]].title}" if best and best[0] < math.inf else "")
+            best = least(found, lambda cell, link=link: cell["seconds"][link], ROWS)
+            entries.append(f"{best[0]:.3g} s, {ROWS[best[1]].title}" if best else "")
         lines.append(f"| {named(column, target)} | {' | '.join(entries)} |")
     return "\n".join(lines) + "\n"
 
@@ -108,8 +107,8 @@ def whole(cells, column, target):
     lines = [f"| {named(column, target)} | {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1) + "---|"]
     for row in reached:
         cell = found[row]
-        times = [f"{cell['seconds'][name]:.3g}" if "seconds" in cell else "" for name in LINKS]
-        numbers = [kbit(cell["bits"]), kbit(cell.get("worst")), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
+        times = [f"{cell['seconds'][name]:.3g}" for name in LINKS]
+        numbers = [kbit(cell["bits"]), kbit(cell["worst"]), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
         seeds = "" if cell.get("seeds", 3) == 3 else f" ({cell['seeds']} seed)"
         lines.append(f"| {ROWS[row].title}{seeds} | {' | '.join([*numbers, *times, choices(cell)])} |")
     lines += [f"| {ROWS[row].title} | not reached |" + " |" * (len(heads) - 1) for row in found if not found[row]]
@@ -125,6 +124,7 @@ def page(cells):
 
 def choices(cell):
     kind = [cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
+    kind.append(f"{cell['sizes']['chunks']} chunks" if "chunks" in cell["sizes"] else None)
     return ", ".join(each for each in kind if each)
 
 
