@@ -53,6 +53,7 @@ LINEAR = {
     "gt-svrg": {"eta": 0.1},
     "diana": {},
     "vr-diana": {"eta": 0.2},
+    "dore": {},
     "ssda": {},
     "msda": {},
     "c-gt": {},
@@ -186,6 +187,7 @@ ACCOUNTS = {
     # The gradient before the first iteration too.
     "beer": (RING.links * 2 * QUANTIZED, RING.links * 2 * QUANTIZED, 6, 7 * EVERYTHING),
     "ef21": ((NODES - 1) * QUANTIZED, (NODES - 1) * NUMBERS, 3, 3 * EVERYTHING),
+    "dore": ((NODES - 1) * QUANTIZED, (NODES - 1) * QUANTIZED, 3, 3 * EVERYTHING),
     "opapc": (RING.links * NUMBERS, RING.links * NUMBERS, 3, 3 * EVERYTHING),
 }
 
