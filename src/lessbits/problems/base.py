@@ -155,6 +155,13 @@ class Problem(ABC):
         """Smallest eigenvalue of the mean of all Hessians at a point; zero if it is not known."""
         return smallest_curvature(self, point, team)
 
+    def first_squares(self) -> np.ndarray:
+        """Mean squares of a coordinate of the first iterate and of its gradient, float64 [nodes, 2]."""
+        x = self.start()
+        rows = np.stack([np.asarray(x, float), np.asarray(self.gradient(x), float)], axis=1)
+        self.raise_failure()
+        return np.mean(rows**2, axis=-1)
+
     @property
     def has_solution(self) -> bool:
         """Whether runs may ask for x*: False if it was declined."""

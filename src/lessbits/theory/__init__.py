@@ -1,10 +1,11 @@
 """The numbers that the paper proves (`theorems`), and those that the mean-square analysis predicts (`mean_square`).
 
-`edges` and `edge_modes` are the same for duals that edges own, whose links may be silent or late. `bounds` has the
-fewest bits that any method can need.
+`schedules` finds step sizes that change with the iteration, with the model of `schedule_modes`. `edges` and
+`edge_modes` are the numbers for duals that edges own, whose links may be silent or late. `intervals` models training
+with local steps between exchanges. `bounds` has the fewest bits that any method can need.
 """
 
-from lessbits.theory.bounds import consensus_bits_per_link, cut_bits
+from lessbits.theory.bounds import consensus_bits_per_link, cut_bits, tree_bits_per_link, tree_round_bits_per_link
 from lessbits.theory.edge_modes import edge_rate, edge_step_sizes
 from lessbits.theory.edges import EdgeProof, EdgeSizes, proven_edge_sizes
 from lessbits.theory.mean_square import Prediction, mean_square_rate, practical_step_sizes
@@ -46,4 +47,6 @@ __all__ = [
     "rate",
     "step_sizes",
     "stochastic_eta",
+    "tree_bits_per_link",
+    "tree_round_bits_per_link",
 ]

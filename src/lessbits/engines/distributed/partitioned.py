@@ -91,6 +91,10 @@ class PartitionedProblem(Problem):
         flat = self.convexity <= 0 or self.here.nearly_flat
         return self.here.mean_curvature(np.zeros(self.dim), self.transport) if flat else self.convexity
 
+    def first_squares(self) -> np.ndarray:
+        """Return those of all nodes."""
+        return self.transport.all_gather(self.here.first_squares())
+
     @shared_property
     def _single(self) -> float:
         return self._extreme(self._known.sample_smoothness(1), np.max)
