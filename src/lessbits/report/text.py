@@ -182,6 +182,13 @@ def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
     Terminal().print(table)
 
 
+def staleness_report(found: Mapping[str, str | None], folder: str) -> None:
+    """Print which reproductions in a folder are those of this version."""
+    console = Terminal()
+    for name, reason in found.items():
+        console.print(f"{folder}/{name}: " + ("up to date" if reason is None else f"stale: {reason}"), soft_wrap=True)
+
+
 def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) -> None:
     """Print the findings of a reproduction."""
     console = Terminal()
