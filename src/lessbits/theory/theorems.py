@@ -1,7 +1,8 @@
 """The paper's theorems as numbers: step sizes, rates, Lyapunov coefficients, iterations, and free compression.
 
 All functions take numbers and return numbers. L and μ are `smoothness` and `convexity` (for options C and D the sample
-smoothness), ω is `omega`. Of the network only λ_max, λ_min⁺ and the largest weight matter.
+smoothness), ω is `omega`. Of the network only λ_max, λ_min⁺ and the largest weighted degree D matter: D/2 stands where
+the paper has max w_ij, because its variance bound has a gap (docs/theorems.md). Without D the formulas are the paper's.
 """
 
 import math
@@ -21,11 +22,13 @@ class TheoryInputs(NamedTuple):
         convexity: μ, the strong convexity of the losses.
         lambda_max: The largest eigenvalue of the network's Laplacian W.
         lambda_min: λ_min⁺, the smallest eigenvalue of W above zero.
-        max_weight: The largest weight w_ij.
+        max_weight: The largest weight, max w_ij.
         omega: ω, the variance bound of the quantizer.
         samples: m of option D: samples per node, counted in batches.
         noise: σ², the gradient noise of option C.
         fading: R² of the quantizer `fading`: the factor by which its variance shrinks per iteration; otherwise 0.
+        weighted_degree: D, the largest sum of the weights of a node's links; for independent messages, each weight may
+            be multiplied by the leverage of its edge. None for the theorems as the paper has them.
     """
 
     smoothness: float
@@ -37,6 +40,16 @@ class TheoryInputs(NamedTuple):
     samples: float = 1.0
     noise: float = 0.0
     fading: float = 0.0
+    weighted_degree: float | None = None
+
+    def as_published(self) -> "TheoryInputs":
+        """Return the inputs for which all formulas are the paper's, with max w_ij, which its proofs do not give."""
+        return self._replace(weighted_degree=None)
+
+    @property
+    def noise_weight(self) -> float:
+        """The weight of a message's noise: half the largest weighted degree, D/2. Without D, the paper's max w_ij."""
+        return self.max_weight if self.weighted_degree is None else self.weighted_degree / 2
 
     @property
     def condition_number(self) -> float:
@@ -50,13 +63,13 @@ class TheoryInputs(NamedTuple):
 
     @property
     def rho_inf(self) -> float:
-        """ρ_∞ = max w_ij / λ_min⁺."""
-        return self.max_weight / self.lambda_min
+        """ρ_∞ = max w_ij / λ_min⁺ in the paper, and D/(2λ_min⁺) if D is known."""
+        return self.noise_weight / self.lambda_min
 
     @property
     def spread(self) -> float:
-        """λ_max + 12ω max w_ij, which occurs in every theorem."""
-        return self.lambda_max + 12 * self.omega * self.max_weight
+        """λ_max + 6ωD, which occurs in every theorem; in the paper it is λ_max + 12ω max w_ij."""
+        return self.lambda_max + 12 * self.omega * self.noise_weight
 
 
 class StepSizes(NamedTuple):
@@ -96,6 +109,8 @@ def check_inputs(inputs: TheoryInputs) -> None:
         check_positive(name, getattr(inputs, name))
     for name in ("omega", "noise", "fading"):
         check_number(name, getattr(inputs, name), 0)
+    if inputs.weighted_degree is not None:
+        check_positive("weighted_degree", inputs.weighted_degree)
     check_number("convexity", inputs.convexity)  # a computed μ may be slightly below 0
     for lower, upper in (("convexity", "smoothness"), ("lambda_min", "lambda_max")):
         least, most = getattr(inputs, lower), getattr(inputs, upper)
@@ -237,7 +252,7 @@ def lyapunov_coefficients(option: str, inputs: TheoryInputs, sizes: StepSizes) -
     check_inputs(inputs)
     check_sizes(sizes)
     iterate = 0.0 if option == "A" else (1 - sizes.eta * inputs.convexity / 2) * sizes.theta / sizes.eta
-    memory = 8 * sizes.theta**2 * inputs.omega * inputs.max_weight / sizes.alpha
+    memory = 8 * sizes.theta**2 * inputs.omega * inputs.noise_weight / sizes.alpha
     anchor = 8 * inputs.smoothness * sizes.eta * sizes.theta if option == "D" else 0.0
     return LyapunovWeights(iterate, memory, anchor)
 
@@ -246,7 +261,7 @@ def free_omega(inputs: TheoryInputs) -> float:
     """Return min(ρ/ρ_∞, κρ). Up to this ω, compression is free up to a constant factor in iterations (equation 11).
 
     Args:
-        inputs: The numbers that the theorems depend on.
+        inputs: The numbers that the theorems depend on. The paper's own bound is that of `inputs.as_published()`.
     """
     check_inputs(inputs)
     return min(inputs.rho / inputs.rho_inf, inputs.condition_number * inputs.rho)
