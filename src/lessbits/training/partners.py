@@ -4,6 +4,7 @@ from itertools import product
 
 from lessbits.errors import InputError, shown
 from lessbits.networks import Network, make_network
+from lessbits.training.links import Links
 
 PER_LINK, PER_NODE = 1, 2  # purposes of random numbers, as in lessbits._internal.randomness
 
@@ -61,6 +62,13 @@ def _alternating(one: dict[int, int], other: dict[int, int], node: int) -> list[
 def turns(network: Network, node: int) -> list[int | None]:
     """Return the partner of a node in each round, None where it has none."""
     return [pairs.get(node) for pairs in rounds(network)]
+
+
+def network_between(links: Links, network: str | Network) -> Network | None:
+    """Return the network of links that bring their own, or one that was given or named; None for a single node."""
+    if (own := links.network()) is not None:
+        return own
+    return network_of(network, links.nodes) if links.nodes > 1 else None
 
 
 def network_of(network: str | Network, nodes: int) -> Network:
