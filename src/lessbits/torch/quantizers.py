@@ -120,10 +120,10 @@ class BlockQuantizer(WeightQuantizer):
         kind = getattr(torch, level_type(self.most))
         levels = torch.empty(self.dim, dtype=kind, device=vector.device)
         scales = torch.empty(len(self.sizes), dtype=torch.float32, device=vector.device)
-        for run in (part for run in self.runs for part in run.parts(vector.device)):
-            found, fitted = self.quantize_blocks(run, run.of(vector), words)
-            run.of(levels).copy_(found)
-            run.scales(scales)[:, 0].copy_(fitted)
+        for part in (part for run in self.runs for part in run.parts(vector.device)):
+            found, fitted = self.quantize_blocks(part, part.of(vector), words)
+            part.of(levels).copy_(found)
+            part.scales(scales)[:, 0].copy_(fitted)
         return BlockPayload(levels, scales)
 
     @abstractmethod
