@@ -1,22 +1,28 @@
 """Seconds under three models of a link: sums over a tree, in chunks or not, and our gossip.
 
-    python benchmarks/pipelined_tree.py [--w1a FILE] [--columns ring-100 …] [--out FILE]
+    python benchmarks/pipelined_tree.py [--w1a FILE] [--columns ring-100 …] [--out FILE.json]
 
-Columns, seeds and targets are those of `benchmarks/bits.py`. Exchanges and bits of gossip are those that were kept in
-benchmarks/bits/cells.json: tuned for the fewest bits, with practical step sizes, and with exact messages, tuned, whose
-numbers are counted as float32 here. A table shows the fastest of them. "All-reduce" is a tree with exact messages,
-counted as float32 too. The plain tree is the one with the fewest bits. The pipelined tree has the fineness and the
-number of chunks that are fastest by what seed 0 needs with one chunk; in ridge regression, where `newton-tree` was
-tried too, also the method.
+Each column is measured once and kept in FILE.json; the tables are in FILE.md.
+
+Columns, seeds and targets are those of `benchmarks/bits`. Exchanges and bits of gossip are those that were kept in
+benchmarks/bits/cells.json: tuned for the fewest bits, with practical step sizes, and with float32, tuned. A table shows
+the fastest of them. "All-reduce" is a tree with float32 messages. The plain tree is the one with the fewest bits. The
+pipelined tree has the fineness and the number of chunks that are fastest by what seed 0 needs with one chunk; in ridge
+regression, where `newton-tree` was tried too, also the method.
 """
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from bits import MOST, SEEDS, columns, goal_of, parts
+
+sys.path.insert(0, str(Path(__file__).parent / "bits"))
+
+from columns import MOST, columns, goal_of, parts
+from measure import SEEDS
 
 from lessbits import LinkModel, simulate
 from lessbits.networks.tree import spanning_tree
@@ -28,8 +34,8 @@ LINKS = {
     "10 Mbit/s, 10 ms": LinkModel(0.01, 1e7),
     "1 Gbit/s, 0.1 ms": LinkModel(0.0001, 1e9),
 }
-GOSSIP = ("gossip", "gossip-practical", "accelerated", "exact")
-FINENESSES = (10, 30, 100, 1000, 10_000, 100_000)
+GOSSIP = ("gossip", "gossip-practical", "accelerated", "uncompressed")
+FINENESSES = (10, 30, 100, 1000, 10_000, 100_000, 300_000, 1_000_000)
 TITLES = (
     *("", "fastest gossip", "s", "all-reduce, s", "kbit", "tree, one chunk, s", "kbit"),
     *("pipelined tree", "s", "kbit", "gossip ÷ tree"),
@@ -48,7 +54,7 @@ class Cost(NamedTuple):
         return self.exchanges * link.latency + self.waited / link.bandwidth
 
 
-def tree(column, target, w1a, name="tree", seeds=SEEDS, **choices):
+def tree(column, target, w1a, name="tree", seeds=range(SEEDS), **choices):
     """The cost of runs to the target; None if one does not get there."""
     found = []
     for seed in seeds:
@@ -62,15 +68,9 @@ def tree(column, target, w1a, name="tree", seeds=SEEDS, **choices):
     return Cost(*np.mean(found, axis=0))
 
 
-def as_float32(cost):
-    """The cost if 32 bits were sent for every 64."""
-    return cost and Cost(cost.exchanges, cost.waited / 2, cost.bits / 2)
-
-
 def gossip(found):
     """The cost of gossip as it was kept. All links send in every exchange, so that they wait for their own bits."""
-    cost = Cost(found["iterations"], found["bits"], found["bits"])
-    return as_float32(cost) if found["quantizer"] == "exact" else cost
+    return Cost(found["iterations"], found["bits"], found["bits"])
 
 
 def fastest_tree(column, target, w1a, tried, link):
@@ -103,7 +103,7 @@ def row(column, target, w1a, cells):
     choices = [("tree", thrifty), *((kind, f"grid:{fineness}") for kind in kinds for fineness in FINENESSES)]
     runs = {choice: tree(*about, choice[0], (0,), quantizer=choice[1]) for choice in choices}
     tried = {choice: cost for choice, cost in runs.items() if cost is not None}
-    found = {"gossip": others, "plain": plain, "all-reduce": as_float32(tree(*about, quantizer="exact"))}
+    found = {"gossip": others, "plain": plain, "all-reduce": tree(*about, quantizer="float32")}
     for title, link in LINKS.items():
         fastest = min(others, key=lambda kind: others[kind].seconds(link))
         best = fastest_tree(*about, tried, link)
@@ -129,6 +129,20 @@ def table(rows):
     return "\n".join(lines)
 
 
+def short_table(rows):
+    """A line for each column: seconds of the fastest gossip, and of the fastest tree, under each link."""
+    lines = [f"| | fastest gossip | tree | {' | '.join(LINKS)} |", "|---|---|---|---:|---:|---:|"]
+    for name, found in rows.items():
+        chosen = [found[title]["tree"] for title in LINKS]
+        words = dict.fromkeys(f"`{each['name']}` with `{each['quantizer']}`" for each in chosen)
+        counts = dict.fromkeys(str(each["chunks"]) for each in chosen)
+        cells = [name, " or ".join(dict.fromkeys(found[title]["gossip"] for title in LINKS))]
+        cells.append(f"{' or '.join(words)}, C = {' or '.join(counts)}")
+        cells += [f"{found[title]['seconds']:.3g} / {found[title]['tree']['seconds']:.3g} s" for title in LINKS]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main():
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--w1a", default=None, help="the file w1a, for the last column")
@@ -145,7 +159,9 @@ def main():
         rows[name] = row(column, target, told.w1a, cells)
         told.out.write_text(json.dumps(rows, indent=1))
         print(name, rows[name], flush=True)
-    print(table(rows))
+    rows = {name: rows[name] for name in (f"{column}, {target:g}" for column, target in columns()) if name in rows}
+    told.out.with_suffix(".md").write_text(f"{table(rows)}\n\nGossip / tree\n\n{short_table(rows)}\n")
+    print(short_table(rows))
 
 
 if __name__ == "__main__":

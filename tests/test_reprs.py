@@ -29,7 +29,7 @@ SAMPLES = lessbits.load_samples("iris")
         (lessbits.make_method("tree", PROBLEM, NETWORK, eta=0.5), "Tree(grid:10, option B, eta=0.5)"),
         (
             lessbits.make_method("diana", PROBLEM, NETWORK, eta=0.5, alpha=0.25),
-            "Diana(dit-4, exact, option B, eta=0.5, alpha=0.25)",
+            "Diana(dit-4, float32, option B, eta=0.5, alpha=0.25)",
         ),
         (lessbits.Settings(nodes=100, network="star"), "Settings(nodes=100, network='star')"),
         (PartitionedProblem(PROBLEM, SingleProcess()), "PartitionedProblem(8 nodes, dim 5)"),

@@ -17,7 +17,7 @@ from lessbits.methods.registry import all_methods
 
 ROOT = Path(__file__).parents[1]
 QUANTIZERS = (
-    *("exact", "rand-2", "dit-3", "subtractive:3", "ternary", "natural", "rand-2+dit-3", "fading:1:0.9"),
+    *("exact", "float32", "rand-2", "dit-3", "subtractive:3", "ternary", "natural", "rand-2+dit-3", "fading:1:0.9"),
     *("grid:2", "top-2", "sign", "scaled-dit-2"),
 )
 MODULES = [name for _, name, _ in pkgutil.walk_packages(lessbits.__path__, "lessbits.")]

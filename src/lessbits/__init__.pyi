@@ -52,6 +52,7 @@ from .methods.choco import Choco as Choco
 from .methods.compressed_scaffnew import CompressedScaffnew as CompressedScaffnew
 from .methods.dgd import Dgd as Dgd
 from .methods.diana import Diana as Diana
+from .methods.dore import Dore as Dore
 from .methods.edge_dual import EdgeDual as EdgeDual
 from .methods.ef21 import Ef21 as Ef21
 from .methods.extra import Extra as Extra
@@ -106,6 +107,7 @@ from .quantizers.contractions import TopK as TopK
 from .quantizers.dither import Dither as Dither
 from .quantizers.exact import Exact as Exact
 from .quantizers.fading import Fading as Fading
+from .quantizers.float32 import Float32 as Float32
 from .quantizers.grid import Grid as Grid
 from .quantizers.natural import Natural as Natural
 from .quantizers.rand_k import RandK as RandK

@@ -115,6 +115,7 @@ def made_payloads(dim, kept=1):
         sparse = np.where(chosen, vector, 0)
         row = {
             "exact": vector,
+            "float32": vector.astype(np.float32),
             "natural": _natural(vector, generator),
             "ternary": DitherPayload(signs, np.float64(0.5)),
             "sign": SignPayload(signs, np.float64(0.25)),

@@ -17,7 +17,7 @@ from lessbits.quantizers import make_quantizer
 DIM, DIT_4 = 37, 8  # d, and s of dit-4
 LEVELS = {"dit-1": 1, "dit-4": DIT_4, "dit-9": 256, "dither:5": 5, "dither:200": 200, "dit-22": 2**21, "ternary": 1}
 LEVELS |= {"sign": 1, "subtractive:12": 12, "scaled-dit-4": DIT_4, "grid:10": 2**23 - 1, "fading:0.1:0.9": 2**23 - 1}
-OTHERS = ["exact", "rand-9", "top-1", "top-9", "top-37", "natural", "rand-9+dit-4", "rand-9+natural"]
+OTHERS = ["exact", "float32", "rand-9", "top-1", "top-9", "top-37", "natural", "rand-9+dit-4", "rand-9+natural"]
 BLOCKS = ["block:0.1", "block:1", "block-dither:1", "block-top:8"]
 SPELLINGS = [*LEVELS, *OTHERS, *BLOCKS]
 LETTERS = {np.float32: "f", np.float64: "d"}
@@ -29,6 +29,8 @@ def decoded(spelling, body, key, letter):
         return page_decoder.fixed(body, DIM, LEVELS[spelling])
     if spelling == "exact":
         return (page_decoder.values(body, DIM, letter),)
+    if spelling == "float32":
+        return (page_decoder.values(body, DIM, "f"),)
     if spelling.startswith("top"):
         return (page_decoder.top(body, DIM, int(spelling[4:]), letter),)
     if spelling == "natural":

@@ -20,13 +20,13 @@ from lessbits.quantizers.dither import DitherPayload
 from lessbits.quantizers.rand_k import chosen
 from lessbits.quantizers.subtractive import SubtractivePayload
 
-SPELLINGS = ["exact", "rand-1", "rand-9", "rand-37", "top-1", "top-9", "top-37", "dit-1", "dit-4", "dit-9", "dit-22"]
-SPELLINGS += ["dither:5", "ternary", "sign", "natural", "scaled-dit-3", "rand-9+dit-4", "rand-9+natural"]
+SPELLINGS = ["exact", "float32", "rand-1", "rand-9", "rand-37", "top-1", "top-9", "top-37", "dit-1", "dit-4", "dit-9"]
+SPELLINGS += ["dit-22", "dither:5", "ternary", "sign", "natural", "scaled-dit-3", "rand-9+dit-4", "rand-9+natural"]
 SPELLINGS += ["subtractive:12", "subtractive:3000", "grid:1", "grid:1000", "fading:0.1:0.9"]
 SPELLINGS += ["block:0.1", "block:1", "block-dither:1", "block-top:64"]
 
 IN_FLOAT32 = ["exact", "rand-9", "top-9", "dit-4", "subtractive:12", "dit-22", "sign", "natural", "rand-9+dit-4"]
-IN_FLOAT32 += ["fading:0.1:0.9"]
+IN_FLOAT32 += ["float32", "fading:0.1:0.9"]
 
 
 @pytest.mark.parametrize(

@@ -217,13 +217,18 @@ def accelerated(laplacian, gradient, x, theta, eta, momentum, convexity, alpha=1
         yield x
 
 
+def down(quantize, vector):
+    """What a server sends: a float32, unless messages up are exact."""
+    return vector if quantize is exactly else vector.astype(np.float32).astype(np.float64)
+
+
 def diana(laplacian, gradient, x, eta, alpha=1.0, quantize=exactly):
     """Mishchenko et al. (2019), algorithm 1; only the hub knows the new point before it has told the others."""
     hub = np.argmax(np.diag(laplacian))
     memory, server = np.zeros_like(x), np.zeros(x.shape[1])
     for k in count(0, 2):
         message = quantize(k, gradient(k, x) - memory)
-        point = x[hub] - eta * (server + message.mean(0))
+        point = x[hub] - down(quantize, eta * (server + message.mean(0)))
         memory, server = memory + alpha * message, server + alpha * message.mean(0)
         x = x.copy()
         x[hub] = point

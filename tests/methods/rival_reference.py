@@ -4,7 +4,7 @@ from itertools import count
 
 import jax.numpy as jnp
 import numpy as np
-from baseline_reference import accelerated_gossip, exactly
+from baseline_reference import accelerated_gossip, down, exactly
 
 from lessbits._internal.randomness import Purpose, Step, draws
 
@@ -69,9 +69,24 @@ def ef21(laplacian, gradient, x, eta, alpha=1.0, quantize=exactly):
     estimates = np.zeros_like(x)
     for k in count(0, 2):
         estimates = estimates + alpha * quantize(k, gradient(k, x) - estimates)
-        point = x[hub] - eta * estimates.mean(0)
+        point = x[hub] - down(quantize, eta * estimates.mean(0))
         yield from serve(x, hub, point)
         x = np.tile(point, (len(x), 1))
+
+
+def dore(laplacian, gradient, x, eta, gamma, epsilon, alpha=1.0, quantize=exactly):
+    """Liu et al. (2020), algorithm 1, with R = 0; their γ, β and η are `eta`, `gamma` and `epsilon`."""
+    hub = np.argmax(np.diag(laplacian))
+    memory, server, error = np.zeros_like(x), np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for k in count(0, 2):
+        residual = quantize(k, gradient(k, x) - memory)
+        estimate = server + residual.mean(0)
+        memory, server = memory + alpha * residual, server + alpha * residual.mean(0)
+        yield x
+        planned = x[hub] - eta * estimate - x[hub] + epsilon * error
+        told = quantize(k + 1, np.tile(planned, (len(x), 1)))[hub]
+        error, x = planned - told, x + gamma * told
+        yield x
 
 
 def scaffnew(laplacian, gradient, x, eta, probability):
@@ -113,14 +128,16 @@ def compressed_scaffnew(laplacian, gradient, x, eta, probability, gamma, copies)
 def locodl(laplacian, gradient, x, eta, probability, gamma, convexity, spread, quantize=exactly):
     """Condat, Maranjyan and Richtárik (2024), algorithm 1, with g = (μ/4)‖·‖²; x of all after each exchange."""
     nodes = len(x)
-    y, u, v = x[0], np.zeros_like(x), np.zeros_like(x[0])
+    y, u, v, lost = x[0], np.zeros_like(x), np.zeros_like(x[0]), 0.0
     for k in count(0, 2):
         new, common = x, y
         for _ in range(local_steps(gradient, k, probability)):
             new = new - eta * (gradient.full(new) - convexity / 2 * new) + eta * u
             common = common - eta * convexity / 2 * common + eta * v
         difference = quantize(k, new - common)
-        mean = difference.sum(0) / (2 * nodes)
+        whole = difference.sum(0) / (2 * nodes) + lost
+        mean = down(quantize, whole)
+        lost = whole - mean
         yield x
         x = (1 - gamma) * new + gamma * (common + mean)
         u = u + probability * gamma / (eta * spread) * (mean - difference)
@@ -146,7 +163,7 @@ def adiana(laplacian, gradient, x, eta, probability, convexity, alpha=1.0, quant
         estimate = (memory + message).mean(0)
         memory = memory + alpha * other
         yield everywhere(y)
-        new = point - eta * estimate
+        new = point - down(quantize, eta * estimate)
         z = beta * z + (1 - beta) * point + gamma / eta * (new - point)
         w = y if coin(gradient, k + 1) < probability else w
         y = new

@@ -64,6 +64,7 @@ SIZES = {
     "gt-svrg": {"eta": 0.1},
     "diana": {"eta": 0.3},
     "vr-diana": {"eta": 0.1},
+    "dore": {"eta": 0.3, "gamma": 0.7, "epsilon": 0.4},
     "ssda": {"theta": 0.1, "momentum": 0.5},
     "msda": {"theta": 0.15, "momentum": 0.4},
     "c-gt": {"gamma": 0.5, "eta": 0.1},
@@ -81,7 +82,7 @@ REMEMBER = ("choco", "lead", "accelerated", "c-gt", "beer", "motef")  # a memory
 RUNS = [
     *((name, "exact", kind.options[0]) for name, kind in BASELINES.items() if kind.options[0] in "AB"),
     *((name, "dit-2", "B") for name in ("accelerated", "qdgd", "choco", "lead", "diana")),
-    *((name, "dit-2", "B") for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana")),
+    *((name, "dit-2", "B") for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana", "dore")),
     *((name, "top-2", "B") for name in ("beer", "ef21")),
     ("tree", "grid:3", "B"),
     ("tree", "scaled-dit-2", "C"),
@@ -181,7 +182,7 @@ PARENTS = {
     ),
     "motef without momentum is beer": (Motef(0.4, 0.1, 0.4, DIT), Beer(0.4, 0.1, 0.4, DIT), PROBLEM),
     "compressed-scaffnew with all coordinates is scaffnew": (
-        CompressedScaffnew(0.3, 0.4, 1.0, NODES, DIM, NODES),
+        CompressedScaffnew(0.3, 0.4, nodes=NODES, dim=DIM, copies=NODES),
         Scaffnew(0.3, 0.4),
         PROBLEM,
     ),

@@ -21,7 +21,7 @@ RUNS += [(name, DIT) for name in ("lead", "edge-dual", "accelerated", "tree", "d
 RUNS += [("lead", {"quantizer": "exact"}), ("lead", {**DIT, "option": "D"})]
 RUNS += [(name, {}) for name in ("extra", "nids", "gradient-tracking", "gradient-tracking-atc", "gt-svrg")]
 RUNS += [(name, {}) for name in ("ssda", "msda", "scaffnew", "compressed-scaffnew", "opapc")]
-RUNS += [(name, DIT) for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana")]
+RUNS += [(name, DIT) for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana", "dore")]
 INEXACT = {"dgd", "qdgd", "choco"}  # these stop at an error of their own, far above rounding
 # Where iterates stop changing before they are at the solution.
 FLOORS = {"extra": 1e-11, "gt-svrg": 1e-9, "ssda": 1e-10, "msda": 1e-10, "vr-diana": 1e-10}

@@ -9,6 +9,7 @@ from rival_reference import local_steps
 from tiers import slow_but
 
 from lessbits import Custom, LeastSquares, make_method, make_network, simulate
+from lessbits.codecs import make_codec
 from lessbits.methods.ef21 import proven_eta
 
 NODES, DIM = 7, 5
@@ -79,6 +80,27 @@ def test_a_method_of_local_steps_converges_at_the_rate_of_its_theorem(name):
     assert np.min(shares) > 1e-12  # the bound says something
 
 
+def test_compression_in_both_directions_keeps_dianas_rate():
+    """Of dore with ε = 0 and γ = 1, on average over seeds, at the proven step sizes."""
+    method = make_method("dore", PROBLEM, STAR, "dit-3")
+    assert (method.gamma, method.epsilon) == (1, 0)
+    eta, alpha, omega = float(method.eta), float(method.alpha), method.quantizer.omega(DIM)
+    gradients = Oracle(PROBLEM).full(np.tile(PROBLEM.solution, (NODES, 1)))
+    weight = 4 * omega * (1 + omega) / (alpha * NODES) * eta**2
+    rate = max(1 - eta * PROBLEM.convexity, 1 - alpha / 2)
+
+    def lyapunov(x, memory):
+        return distances(x[0], PROBLEM.solution) + weight * distances(memory, gradients) / NODES
+
+    first, shares = lyapunov(np.zeros((NODES, DIM)), np.zeros((NODES, DIM))), []
+    for seed in range(12):
+        states = list(states_of(method, PROBLEM, STAR, 60, seed=seed))[1::2]
+        shares.append([lyapunov(np.asarray(each.x), each.worker_memory) / first for each in states])
+    bound = rate ** np.arange(1, 31)
+    assert (np.mean(shares, axis=0) <= bound).all()
+    assert np.mean(shares, axis=0)[-1] > 1e-6 * bound[-1]  # the bound says something
+
+
 def start_of(name):
     """What Ψ⁰ is computed from: all nodes at zero, without control variates."""
     zeros = np.zeros((NODES, DIM))
@@ -133,6 +155,23 @@ def test_compressed_tracking_finds_stationary_points_as_fast_as_promised(name, q
     means = [squares[:length].mean() for length in (250, 1000, 4000)]
     assert means[1] < 0.3 * means[0]
     assert means[2] < 0.3 * means[1]
+
+
+# ------------------------------------------------------------------ numbers that are only rounded
+
+ROUNDED = dict.fromkeys(("diana", "ef21", "adiana", "locodl", "scaffnew", "compressed-scaffnew"), 1e-24)
+ROUNDED |= {"opapc": 1e-14}
+
+
+@pytest.mark.parametrize("name", slow_but(["diana", "compressed-scaffnew", "opapc"], ROUNDED))
+def test_numbers_of_32_bits_cost_no_digits_that_matter(name):
+    """Servers send steps, whose rounding errors vanish with them. OPAPC sends points, and stops at float32's digits."""
+    compresses = name in ("diana", "ef21", "adiana", "locodl")
+    network = RING if name == "opapc" else STAR
+    method = make_method(name, PROBLEM, network, "dit-4" if compresses else "float32", stepsizes="practical")
+    trace = simulate(PROBLEM, network, method, iterations=20_000, until=ROUNDED[name])
+    assert trace.converged, trace.message
+    assert make_codec(method.compressors[-1], DIM).body_bytes == 4 * DIM
 
 
 # ------------------------------------------------------------------ acceleration

@@ -33,6 +33,7 @@ SLACK = 2**-7  # by less than this share a scale is rounded up
 # Spelling, ω and nominal bits at d = 250.
 TABLE = {
     "exact": (0.0, 32 * 250),
+    "float32": (2.0**-48, 32 * 250),
     "rand-1": (249.0, 32 + math.log2(250)),
     "rand-50": (4.0, 50 * 32 + 50 * math.log2(250)),
     "rand-249": (250 / 249 - 1, 249 * (32 + math.log2(250))),
@@ -53,10 +54,12 @@ TABLE = {
     "rand-20+natural": (12.5 * 1.125 - 1, 20 * 9 + 20 * math.log2(250)),
     "rand-10+ternary": (25 * (1 + SLACK) * (math.sqrt(10) + 1) / 2 - 1, 10 * 2 + 32 + 10 * math.log2(250)),
 }
-LIKE_OTHERS = ("exact", "rand-249", "rand-250", "dit-1", "dither:5", "dither:12")  # not needed again in float32
+# Not needed again in float32.
+LIKE_OTHERS = ("exact", "float32", "rand-249", "rand-250", "dit-1", "dither:5", "dither:12")
 SMALL = {
     1: ["rand-1", "dit-4", "subtractive:1", "natural"],
     2: ["rand-1", "dither:3", "ternary", "subtractive:2", "rand-1+natural"],
+    5: ["float32"],
     7: ["exact", "subtractive:5", "rand-3", "dit-1", "dit-4", "ternary", "natural", "rand-3+dit-2", "rand-7+ternary"],
 }
 
@@ -118,7 +121,7 @@ def test_a_row_is_quantized_alike_in_any_company(spelling: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "spelling", ["exact", "rand-50", "dit-4", "subtractive:12", "ternary", "natural", "rand-50+dit-4"]
+    "spelling", ["exact", "float32", "rand-50", "dit-4", "subtractive:12", "ternary", "natural", "rand-50+dit-4"]
 )
 @pytest.mark.optimized  # bits are compared
 def test_what_arrives_is_decoded_to_what_the_sender_uses(spelling: str, precision: str) -> None:
@@ -135,6 +138,17 @@ def test_norms_are_alike_in_any_company_in_small_dimensions(dim: int) -> None:
 def test_ternary_reaches_its_omega_on_its_worst_vector(dim: int) -> None:
     error, _ = errors(made("ternary", dim), adversarial_vectors(dim)["worst for ternary"])
     assert np.square(error).sum(1).mean() == pytest.approx((math.sqrt(dim) - 1) / 2, rel=0.03)
+
+
+def test_float32_rounds_as_numpy_does() -> None:
+    vectors = np.random.default_rng(0).normal(size=(3, 250)) * 10.0 ** np.arange(-30, 31, 30)[:, None]
+    vectors[0, :3] = 1e-40, 1e39, np.nan
+    payload, decoded = quantize(made("float32"), vectors, row_draws(3))
+    with np.errstate(over="ignore"):
+        expected = vectors.astype(np.float32)
+    expected[0, 0] = 0
+    np.testing.assert_array_equal(np.asarray(payload), expected)
+    np.testing.assert_array_equal(np.asarray(decoded), expected.astype(np.float64))
 
 
 def test_natural_reaches_its_omega_on_its_worst_vector() -> None:

@@ -15,6 +15,7 @@ from lessbits.quantizers import (
     Dither,
     Exact,
     Fading,
+    Float32,
     Grid,
     Natural,
     Quantizer,
@@ -30,6 +31,7 @@ from lessbits.quantizers import (
 
 SPELLINGS = {
     "exact": Exact,
+    "float32": Float32,
     "ternary": Ternary,
     "natural": Natural,
     "rand-1": RandK,
@@ -94,7 +96,7 @@ MISTAKES = {
     " exact": ["' exact'", "did you mean 'exact'?"],
     "naturel": ["'naturel'", "did you mean 'natural'?"],
     "exact-3": ["'exact-3'", "did you mean 'exact'?"],
-    "qqqqqqqq": ["'qqqqqqqq'", "choose one of exact, ternary"],
+    "qqqqqqqq": ["'qqqqqqqq'", "choose one of exact, float32, ternary"],
     "line\nbreak": ["line", "choose one of exact"],
     "dit-4+rand-50": ["'dit-4+rand-50'", "write rand-K+QUANTIZER"],
     "natural+dit-4": ["'natural+dit-4'", "write rand-K+QUANTIZER"],

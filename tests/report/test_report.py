@@ -186,6 +186,16 @@ def test_names_cannot_break_out_of_the_page(traces: list[Trace]) -> None:
     assert "<script>alert" not in html_page([evil])
 
 
+def test_a_picture_shows_seconds_over_bits_if_links_have_a_speed(traces: list[Trace]) -> None:
+    timed = [traces[1], run(quantizer="dit-2", latency=0.01)]
+    panels = draw_report(timed).axes
+    assert len(draw_report(traces).axes) == 2
+    assert [axis.get_xlabel() for axis in panels] == ["iterations", "bits per link", "bits per link"]
+    assert panels[2].get_ylabel() == "simulated seconds"
+    ends = {(trace["wire_bits_per_link"][-1], trace["simulated_seconds"][-1]) for trace in timed}
+    assert {(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in panels[2].lines} == ends
+
+
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf", "md"])
 def test_other_formats(traces: list[Trace], tmp_path: Path, kind: str) -> None:
     write_report(traces, tmp_path / f"report.{kind}")
@@ -256,9 +266,11 @@ def test_the_page_works_in_a_browser(traces: list[Trace], tmp_path: Path, browse
     tab.goto((tmp_path / "report.html").as_uri())
     assert tab.locator("#plot .scatterlayer .trace").count() == 4
     for _, title, _, _ in X_AXES:
-        tab.get_by_role("button", name=title, exact=True).click()
+        tab.locator("#across").get_by_role("button", name=title, exact=True).click()
         assert tab.locator("#plot .xtitle").text_content() == title
         assert tab.locator("#across [aria-pressed=true]").text_content() == title
+    tab.locator("#upwards").get_by_role("button", name="simulated seconds").click()  # of the run that has them
+    assert tab.locator("#plot .ytitle").text_content() == "simulated seconds"
     tab.get_by_role("button", name="suboptimality").click()
     assert "suboptimality" in tab.locator("#plot .ytitle").text_content()
     for key, axis in (("sideways", "xaxis"), ("scale", "yaxis")):

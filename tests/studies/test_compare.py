@@ -48,6 +48,25 @@ def test_runs_are_ranked_by_bits_and_reported(compare: Any, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [tmp_path / "compared"]  # nothing is written elsewhere
 
 
+def test_runs_can_be_ranked_by_the_time_that_slow_links_need(compare: Any, tmp_path: Path) -> None:
+    told = ("--methods", "primal-dual,tree", "--quantizers", "float32,dit-4", "--rank", "seconds", "--messages", "edge")
+    slow = compare(*told, "--bandwidth", 1e3, "--json", "-", "--quiet")
+    assert slow.status == 0, slow.err
+    times = [row["simulated_seconds"] for row in slow.json["runs"]]
+    assert times == sorted(times)
+    assert slow.json["verdict"].startswith("tree with dit-4 reached error 0.001 in ")
+    assert "times as fast as the next" in slow.json["verdict"]
+    far = compare(*told, "--latency", 1, "--quiet")
+    first = next(line for line in far.out.splitlines() if line.strip().startswith("1 "))
+    assert "float32" in first  # the fewest exchanges
+    assert "the fastest first" in far.out
+    page = (tmp_path / "compared" / "report.html").read_text(encoding="utf-8")
+    assert '"title": "simulated seconds"' in page
+    refused = compare(*told)
+    assert refused.status == 2
+    assert "give latency or bandwidth" in refused.err
+
+
 def test_the_table_names_the_fewest_bits_first(compare: Any) -> None:
     found = compare("--methods", "primal-dual", "--quantizers", "exact,dit-4", "--messages", "broadcast")
     assert found.status == 0, found.err

@@ -1,7 +1,7 @@
 """The command `lessbits compare`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -50,6 +50,12 @@ def compare(
     tuned: Annotated[
         bool, search_flag("Tune all step sizes of each method for the fewest iterations.", "--tuned")
     ] = False,
+    rank: Annotated[
+        Literal["bits", "seconds"],
+        search_flag(
+            "What runs are ranked by: bits, or seconds (with --bandwidth, --latency); default: bits.", "--rank"
+        ),
+    ] = "bits",
     seeds: Seeds = 1,
     out: Annotated[
         Path,
@@ -62,7 +68,7 @@ def compare(
     json_file: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run several methods with several quantizers on one problem and network, and rank them by the bits they send.
+    """Run several methods with several quantizers on one problem and network, and rank them by bits or by time.
 
     Step sizes are practical ones, unless --stepsizes theory or --tuned is given. The target is an error of 1e-3, unless
     --until is given. The result is a table and an HTML report with all curves. If the command is interrupted, it shows
@@ -84,6 +90,7 @@ def compare(
             quantizers=_split_names(quantizers),
             seeds=seed_range(settings.seed, seeds),
             tuned=tuned,
+            rank=rank,
             out=out,
             progress=progress_printer(quiet),
         )
@@ -91,7 +98,7 @@ def compare(
         found, interrupted = stop.comparison, True
     remove_other_traces(out, found.traces)
     file, outputs = out / "report.html", Outputs()
-    outputs.write(file, lambda file: write_report(found.traces, file, x_axis="bits per link"))
+    outputs.write(file, lambda file: write_report(found.traces, file, x_axis=found.x_axis))
     result = {**found.to_dict(), "interrupted": interrupted}
     write_result(result, json_file, lambda: comparison_report(result, settings.precision, str(file)), outputs)
     outputs.end()

@@ -46,6 +46,7 @@ COMPLETIONS: dict[str, tuple[str, ...]] = {
     "messages": ("independent", "broadcast", "edge"),
     "quantizer": (
         "exact",
+        "float32",
         "ternary",
         "natural",
         "sign",

@@ -25,6 +25,7 @@ from lessbits.quantizers import (
     Dither,
     Exact,
     Fading,
+    Float32,
     Grid,
     Natural,
     RandK,
@@ -126,6 +127,7 @@ def _block(compressor: Block | BlockDither, dim: int, code: str, dtype: np.dtype
 
 _FACTORIES: dict[type[Compressor], Factory] = {
     Exact: _raw,
+    Float32: _raw,
     Dither: _dither,
     SubtractiveDither: _subtractive,
     Grid: _grid,

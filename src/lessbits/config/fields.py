@@ -106,7 +106,8 @@ class Fields(BaseModel):
     quantizer: str | None = setting(
         None,
         "Method",
-        "exact, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or fading:SPACING:FACTOR; "
+        "exact, float32, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or "
+        "fading:SPACING:FACTOR; "
         "for choco, tree, newton-tree, c-gt, beer, motef and ef21 also grid:F, top-K, sign, scaled-dit-K",
         "dit-4; grid:10 for tree, grid:100 for newton-tree; exact for methods that send vectors uncompressed",
         min_length=1,
@@ -130,7 +131,8 @@ class Fields(BaseModel):
     gamma: float | None = setting(
         None,
         "Method",
-        "step size γ of gossip (choco, lead, c-gt, beer, motef), or gain of the correction (edge-dual)",
+        "step size γ of gossip (choco, lead, c-gt, beer, motef) or of the iterate (dore), or gain of the correction "
+        "(edge-dual)",
         "see --stepsizes",
         ge=0,
     )
@@ -141,7 +143,9 @@ class Fields(BaseModel):
         "1/(1+ω); lead and qdgd: see --stepsizes",
         gt=0,
     )
-    epsilon: float | None = setting(None, "Method", "step size ε of qdgd", "see --stepsizes", gt=0)
+    epsilon: float | None = setting(
+        None, "Method", "step size ε of qdgd, or share of the error that dore sends again", "see --stepsizes", ge=0
+    )
     momentum: float | None = setting(
         None, "Method", "momentum β (accelerated, ssda, msda, motef, opapc)", "as proven", ge=0, lt=1
     )

@@ -3,7 +3,7 @@
     all              x = θ₁z + θ₂w + (1 - θ₁ - θ₂)y
     each worker i    q_i = Q(∇f_i(x) - h_i),   s_i = Q(∇f_i(w) - h_i),   h_i⁺ = h_i + αs_i       up, both compressed
     the hub          g = h + (1/n) Σ_i q_i,    h⁺ = h + α(1/n) Σ_i s_i
-                     y⁺ = x - ηg                                                                down, uncompressed
+                     y⁺ = x - ηg                                                                down: ηg, as float32
     all              z⁺ = βz + (1-β)x + (γ/η)(y⁺ - x)
                      w⁺ = y with probability p, else w
 
@@ -26,16 +26,19 @@ from jax import lax
 
 from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Purpose, Step, draws
+from lessbits._internal.summation import separate
 from lessbits.errors import InputError
 from lessbits.methods.base import MethodRequest, Start, StepSize
 from lessbits.methods.outbox import Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.methods.server import (
     ServerMethod,
+    as_payload,
     compressed,
     goes_up,
     is_hub,
     mean_at_hub,
+    rounded,
     start_at_hub,
     told_by_hub,
     up_and_down,
@@ -43,14 +46,13 @@ from lessbits.methods.server import (
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.quantizers.exact import Exact
 
 
 class AdianaState(NamedTuple):
-    """Iterate y, as `x`; y⁺ at the hub; z and w; where gradients are taken; gradients there and at w; memories."""
+    """Iterate y, as `x`; y⁺ - x at the hub; z and w; where gradients are taken; gradients there and at w; memories."""
 
     x: jax.Array
-    newest: jax.Array
+    moved: jax.Array
     z: jax.Array
     anchor: jax.Array
     point: jax.Array
@@ -62,7 +64,7 @@ class AdianaState(NamedTuple):
 
 @pytree
 class Adiana(ServerMethod):
-    """ADIANA: accelerated, through a server. It sends two compressed messages up and an uncompressed one down.
+    """ADIANA: accelerated, through a server. It sends two compressed messages up and a rounded one down.
 
     Attributes:
         eta: Step size η of the gradient.
@@ -111,8 +113,8 @@ class Adiana(ServerMethod):
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """The quantizer of both differences up, and exact iterates down."""
-        return (self.quantizer, self.quantizer, Exact())
+        """The quantizer of both differences up, and rounded steps down."""
+        return (self.quantizer, self.quantizer, self.downlink)
 
     def busy_links(self, sent: np.ndarray) -> np.ndarray:
         """Two messages go up together, and one goes down."""
@@ -127,12 +129,12 @@ class Adiana(ServerMethod):
         """Return the first state: all points at the hub's x⁰, and h⁰ = 0."""
         x = start_at_hub(problem, local, start)
         zeros = jnp.zeros_like(x)
-        return AdianaState(x, x, x, x, x, zeros, zeros, zeros, zeros)
+        return AdianaState(x, zeros, x, x, x, zeros, zeros, zeros, zeros)
 
     def send(
         self, step: Step, state: AdianaState, problem: Problem, local: LocalNetwork
     ) -> tuple[AdianaState, Outbox, jax.Array]:
-        """Send. Even iterations: the leaves send the differences of both gradients to the memory. Odd: the hub, y⁺."""
+        """Send. Even iterations: the leaves send both gradients' differences to the memory. Odd: the hub, its step."""
         anchor_moved = (step.iteration == 0) | self._moves(step._replace(iteration=step.iteration - 1))
 
         def take(state: AdianaState) -> tuple[AdianaState, jax.Array]:
@@ -145,27 +147,27 @@ class Adiana(ServerMethod):
         state, work = lax.cond(goes_up(step), take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
         differences = state.gradient - state.worker_memory, state.anchor_gradient - state.worker_memory
         ups = tuple(compressed(step, self.quantizer, each, local) for each in differences)
-        return state, up_and_down(step, local, ups, state.newest), work
+        return state, up_and_down(step, local, ups, as_payload(self.downlink, state.moved)), work
 
     def receive(
         self, step: Step, state: AdianaState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
     ) -> AdianaState:
         """Update. Even iterations: memories move, and the hub takes its step. Odd ones: all compute y, z and w."""
         going_up, hub = goes_up(step), is_hub(local)[:, None]
-        mine, moved = (self.quantizer.decode(message.payload) for message in outbox[:2])
+        mine, of_anchor = (self.quantizer.decode(message.payload) for message in outbox[:2])
         mean = mean_at_hub(mine, self.quantizer, inbox[0], local)
-        mean_move = mean_at_hub(moved, self.quantizer, inbox[1], local)
-        stepped = state.point - self.eta * (state.server_memory + mean)
-        told = told_by_hub(state.newest, inbox[2], local)
+        mean_move = mean_at_hub(of_anchor, self.quantizer, inbox[1], local)
+        taken = rounded(self.downlink, separate(-self.eta * (state.server_memory + mean)))
+        moved = jnp.where(going_up, taken, told_by_hub(state.moved, self.downlink, inbox[2], local))
         gamma = self.eta / (2 * (self.coupling + self.eta * self.convexity))
         beta = 1 - gamma * self.convexity
-        z = beta * state.z + (1 - beta) * state.point + gamma / self.eta * (told - state.point)
+        z = beta * state.z + (1 - beta) * state.point + gamma / self.eta * moved
         return state._replace(
-            x=jnp.where(going_up, state.x, told),
-            newest=jnp.where(going_up & hub, stepped, state.newest),
+            x=jnp.where(going_up, state.x, state.point + moved),
+            moved=moved,
             z=jnp.where(going_up, state.z, z),
             anchor=jnp.where(~going_up & self._moves(step), state.x, state.anchor),
-            worker_memory=jnp.where(going_up, state.worker_memory + self.alpha * moved, state.worker_memory),
+            worker_memory=jnp.where(going_up, state.worker_memory + self.alpha * of_anchor, state.worker_memory),
             server_memory=jnp.where(going_up & hub, state.server_memory + self.alpha * mean_move, state.server_memory),
         )
 

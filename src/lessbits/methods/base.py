@@ -58,6 +58,7 @@ class Method(ABC):
     step_sizes: ClassVar[tuple[StepSize, ...]]
     options: ClassVar[tuple[str, ...]] = ("B", "C", "D")  # the gradients it can take, see `Gradients`
     compresses: ClassVar[bool] = False  # whether it takes a quantizer
+    takes_float32: ClassVar[bool] = False  # if not, whether it can round its numbers to float32
     unbiased: ClassVar[bool] = False  # whether the quantizer must be unbiased
     default_quantizer: ClassVar[str] = "dit-4"  # if it does and none is named
     message_kinds: ClassVar[tuple[str, ...]] = ()  # kinds of messages to choose from, the default first
@@ -295,4 +296,4 @@ class Method(ABC):
     @classmethod
     def quantizers_to_try(cls, dim: int) -> list[str]:
         """Return the quantizers that a search for the fewest bits tries."""
-        return dithers(dim)
+        return dithers(dim) if cls.compresses else ["float32" if cls.takes_float32 else "exact"]

@@ -14,7 +14,8 @@ as many numbers as the longer ones.
 Their Theorem 1 has E Ψ ≤ τ^t Ψ⁰ with τ = max{(1-ημ)², (1-ηL)², 1 - p²γ(s-1)/(n-1)} for η < 2/L and
 γ ≤ n(s-1)/(s(n-1)). The best s, if messages down cost nothing, is max{2, ⌊n/d⌋}, and p = √((n-1)/(γ(s-1)κ)).
 
-As in `scaffnew`, an iteration is an exchange, and the local steps before it are taken in one go.
+As in `scaffnew`, an iteration is an exchange, the local steps before it are taken in one go, and vectors are sent as
+differences to the x of the last exchange, as they are or rounded to float32.
 """
 
 import math
@@ -29,17 +30,17 @@ from lessbits.methods.base import MethodRequest, StepSize
 from lessbits.methods.outbox import Outbox
 from lessbits.methods.request import Suggestion
 from lessbits.methods.scaffnew import PROBABILITY, Scaffnew, ScaffnewState, proven_probability
-from lessbits.methods.server import goes_up, is_hub, told_by_hub, up_and_down
+from lessbits.methods.server import as_payload, compressed, up_and_down
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
-from lessbits.quantizers.base import FLOAT_BITS, Compressor
-from lessbits.quantizers.exact import Exact
+from lessbits.quantizers.base import Compressor
 
 
 @pytree
 class Numbers(Compressor):
-    """The first k numbers of a row, uncompressed. Both ends know which coordinates they belong to."""
+    """The first k numbers of a row, as they are or rounded. Both ends know which coordinates they belong to."""
 
+    rounding: Compressor
     kept: int = static()
 
     @property
@@ -49,15 +50,15 @@ class Numbers(Compressor):
 
     def quantize(self, vectors: jax.Array, measure: Any, draws: Draws) -> jax.Array:
         """Return the first numbers."""
-        return vectors[:, : self.kept]
+        return self.rounding.quantize(vectors[:, : self.kept], measure, draws)
 
     def decode(self, payload: jax.Array) -> jax.Array:
-        """Return them as they are."""
-        return payload
+        """Return them in the working precision."""
+        return self.rounding.decode(payload)
 
     def bits(self, dim: int) -> float:
         """k·b bits."""
-        return float(self.kept * FLOAT_BITS)
+        return self.rounding.bits(self.kept)
 
 
 @pytree
@@ -67,6 +68,7 @@ class CompressedScaffnew(Scaffnew):
     Attributes:
         eta: Step size η of the gradient.
         probability: Probability p of an exchange after a local step.
+        quantizer: `exact` or `float32`, which rounds what is sent.
         gamma: Step size γ of the control variates, at most 1.
         nodes: The number of nodes n.
         dim: The dimension d.
@@ -110,8 +112,8 @@ class CompressedScaffnew(Scaffnew):
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """Some coordinates up, and exact iterates down."""
-        return (Numbers(self.kept), Exact())
+        """Some coordinates up, and all down."""
+        return (Numbers(self.quantizer, self.kept), self.downlink)
 
     def masks(self, step: Step, nodes: jax.Array) -> jax.Array:
         """Return the mask q_i of each of the given nodes, [nodes, d], which all nodes can compute."""
@@ -122,32 +124,29 @@ class CompressedScaffnew(Scaffnew):
     def send(
         self, step: Step, state: ScaffnewState, problem: Problem, local: LocalNetwork
     ) -> tuple[ScaffnewState, Outbox, jax.Array]:
-        """Send. Even iterations: the leaves send coordinates of x̂ after their local steps. Odd ones: the hub, x̄."""
+        """Send. Even iterations: the leaves send coordinates of their local moves. Odd ones: the hub, the mean."""
         state, steps = self.moved_locally(step, state, problem)
         places, sent = chosen_first(self.masks(step, local.nodes), self.kept)
-        numbers = jnp.where(sent, jnp.take_along_axis(state.local_x, places, axis=1), 0)
-        return state, up_and_down(step, local, (numbers,), state.x), steps * problem.counts
+        numbers = jnp.where(sent, jnp.take_along_axis(state.moved, places, axis=1), 0)
+        ups = (compressed(step, Numbers(self.quantizer, self.kept), numbers, local),)
+        return state, up_and_down(step, local, ups, as_payload(self.downlink, state.mean)), steps * problem.counts
 
     def receive(
         self, step: Step, state: ScaffnewState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
     ) -> ScaffnewState:
         """Update. Even iterations: the hub takes the mean. Odd ones: all have it, and move their control variates."""
-        hub = is_hub(local)[:, None]
         places, _ = chosen_first(self.masks(step, local.neighbor), self.kept)
-        arrived = inbox[0].take(slice(None))
+        arrived = self.quantizer.decode(inbox[0].take(slice(None)))
         rows = jnp.zeros((arrived.shape[0], self.dim), arrived.dtype)
         whole = rows.at[jnp.arange(len(rows))[:, None], places].add(arrived)
-        own = jnp.where(self.masks(step, local.nodes), state.local_x, 0)
+        own = jnp.where(self.masks(step, local.nodes), state.moved, 0)
         mean = (own + local.sum(lambda slot: whole[slot.links])) / self.copies
-        told = told_by_hub(state.x, inbox[1], local)
-        # On the way down the masks are those of the way up.
+        return self.averaged(step, state, mean, inbox, local)
+
+    def pull(self, step: Step, missing: jax.Array, local: LocalNetwork) -> jax.Array:
+        """Return how far control variates move: (pγ/η)q·(x̄ - x̂). On the way down masks are those of the way up."""
         mask = self.masks(step._replace(iteration=step.iteration - 1), local.nodes)
-        pull = self.probability * self.gamma / self.eta
-        moved = state.control + pull * jnp.where(mask, told - state.local_x, 0)
-        return state._replace(
-            x=jnp.where(goes_up(step), jnp.where(hub, mean, state.x), told),
-            control=jnp.where(goes_up(step), state.control, moved),
-        )
+        return self.probability * self.gamma / self.eta * jnp.where(mask, missing, 0)
 
 
 def chosen_first(mask: jax.Array, kept: int) -> tuple[jax.Array, jax.Array]:

@@ -2,7 +2,7 @@
 
     each worker i    c_i = C(∇f_i(x) - g_i),   g_i⁺ = g_i + c_i                 up to the hub, compressed
     the hub          g⁺ = g + (1/n) Σ_i c_i
-                     x⁺ = x - ηg⁺                                               down to all, uncompressed
+                     x⁺ = x - ηg⁺                                               down to all: ηg⁺, as float32
 
 Richtárik, Sokolov and Fatkhullin, "EF21: a new, simpler, theoretically better, and practically faster error feedback"
 (2021), Algorithm 2, from g_i = 0: their g_i⁰ = C(∇f_i(x⁰)) is our first g_i⁺. C keeps a share δ of a vector,

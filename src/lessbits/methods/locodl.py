@@ -2,7 +2,7 @@
 
     each iteration t    x̂_i = x_i - η(∇f̃_i(x_i) - u_i),   ŷ = y - η(∇g(y) - v)
     with probability p  d_i = Q(x̂_i - ŷ)                                up to the hub, compressed
-                        d = (1/2n) Σ_j d_j                              down to all, uncompressed
+                        d = (1/2n) Σ_j d_j                              down to all, as float32
                         x_i⁺ = (1-ρ)x̂_i + ρ(ŷ + d),   y⁺ = ŷ + ρd
                         u_i⁺ = u_i + pχ/(η(1+2ω)) (d - d_i),   v⁺ = v + pχ/(η(1+2ω)) d
     otherwise           x_i⁺ = x̂_i,   y⁺ = ŷ
@@ -29,9 +29,11 @@ from lessbits.methods.request import Suggestion
 from lessbits.methods.scaffnew import PROBABILITY, local_steps, proven_probability, repeat
 from lessbits.methods.server import (
     ServerMethod,
+    as_payload,
     compressed,
     goes_up,
     mean_at_hub,
+    rounded,
     start_at_hub,
     told_by_hub,
     up_and_down,
@@ -39,11 +41,10 @@ from lessbits.methods.server import (
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.quantizers.exact import Exact
 
 
 class LocodlState(NamedTuple):
-    """Iterate x and common point y; control variates u and v; x̂ and ŷ after the last local step; d_i; d at the hub."""
+    """Iterate x and common point y; controls u and v; x̂ and ŷ after local steps; d_i; d at the hub and its rounding."""
 
     x: jax.Array
     common: jax.Array
@@ -53,11 +54,12 @@ class LocodlState(NamedTuple):
     local_common: jax.Array
     difference: jax.Array
     mean: jax.Array
+    lost: jax.Array  # of the hub's last d, to be added to the next: then the control variates still sum to zero
 
 
 @pytree
 class Locodl(ServerMethod):
-    """LoCoDL: accelerated by local steps, with compressed messages to the server and uncompressed ones back.
+    """LoCoDL: accelerated by local steps, with compressed messages to the server and rounded ones back.
 
     Attributes:
         eta: Step size η of the gradient.
@@ -102,14 +104,14 @@ class Locodl(ServerMethod):
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
-        """The quantizer of differences up, and an exact vector down."""
-        return (self.quantizer, Exact())
+        """The quantizer of differences up, and their rounded mean down."""
+        return (self.quantizer, self.downlink)
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> LocodlState:
         """Return the first state: x⁰ and y⁰ at the hub's x⁰, and u⁰ = v⁰ = 0."""
         x = start_at_hub(problem, local, start)
         zeros = jnp.zeros_like(x)
-        return LocodlState(x, x, zeros, zeros, x, x, zeros, zeros)
+        return LocodlState(x, x, zeros, zeros, x, x, zeros, zeros, zeros)
 
     def send(
         self, step: Step, state: LocodlState, problem: Problem, local: LocalNetwork
@@ -128,7 +130,8 @@ class Locodl(ServerMethod):
         local_common = jnp.where(going_up, y, state.local_common)
         state = state._replace(local_x=local_x, local_common=local_common)
         payload = compressed(step, self.quantizer, local_x - local_common, local)
-        return state, up_and_down(step, local, (payload,), state.mean), steps * problem.counts
+        down = as_payload(self.downlink, state.mean)
+        return state, up_and_down(step, local, (payload,), down), steps * problem.counts
 
     def receive(
         self, step: Step, state: LocodlState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
@@ -136,8 +139,9 @@ class Locodl(ServerMethod):
         """Update. Even iterations: the hub takes the mean of the differences. Odd ones: all move by it."""
         going_up = goes_up(step)
         mine = jnp.where(going_up, self.quantizer.decode(outbox[0].payload), state.difference)
-        mean = mean_at_hub(mine, self.quantizer, inbox[0], local) / 2
-        told = told_by_hub(state.mean, inbox[1], local)
+        whole = mean_at_hub(mine, self.quantizer, inbox[0], local) / 2 + state.lost
+        mean = rounded(self.downlink, whole)
+        told = told_by_hub(state.mean, self.downlink, inbox[1], local)
         pull = self.probability * self.gamma / (self.eta * self.spread)
         x = (1 - self.gamma) * state.local_x + self.gamma * (state.local_common + told)
 
@@ -151,6 +155,7 @@ class Locodl(ServerMethod):
             common_control=if_down(state.common_control + pull * told, state.common_control),
             difference=mine,
             mean=jnp.where(going_up, mean, state.mean),
+            lost=jnp.where(going_up, whole - mean, state.lost),
         )
 
     def passes(self, problem: Problem) -> float:

@@ -95,10 +95,10 @@ def disagreements(outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> list[ja
 
 @pytree
 class ExactMessages(Messages):
-    """Uncompressed vectors, without a memory.
+    """Vectors as they are, or rounded to float32, without a memory.
 
     Attributes:
-        quantizer: The lossless compressor of the messages.
+        quantizer: `exact` or `float32`.
     """
 
     quantizer: Compressor
@@ -111,13 +111,15 @@ class ExactMessages(Messages):
 
     def send(self, step: Step, vectors: jax.Array, memory: tuple[()], local: LocalNetwork) -> Outbox:
         """Send v_i to every neighbour."""
-        return share(vectors)
+        return share(self.quantizer.quantize(vectors, (), message_draws(step, local.nodes, per_link=False)))
 
     def receive(
         self, outbox: Outbox, inbox: Outbox, memory: tuple[()], local: LocalNetwork
     ) -> tuple[jax.Array, tuple[()]]:
         """Return Σ_j w_ij (v_i - v_j)."""
-        return disagreements(outbox, inbox, local)[0], ()
+        (sent,), (received,), decode = outbox, inbox, self.quantizer.decode
+        own = decode(sent.payload)
+        return local.weighted_sum(lambda slot: slot.own(own) - decode(received.take(slot.links))), ()
 
 
 @pytree

@@ -30,10 +30,12 @@ from lessbits.errors import InputError
 from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.chebyshev import Polynomial
 from lessbits.methods.common import start_at, start_dual
-from lessbits.methods.messages import disagreements, share
+from lessbits.methods.messages import ExactMessages
 from lessbits.methods.outbox import Outbox
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
+from lessbits.quantizers.base import Compressor
+from lessbits.quantizers.exact import Exact
 
 
 class OpapcState(NamedTuple):
@@ -63,6 +65,7 @@ class Opapc(Method):
         eigengap: The network's γ = λ_min⁺/λ_max.
         lambda_max: The largest eigenvalue of the network's Laplacian.
         rounds: The exchanges K per gradient.
+        quantizer: `exact` or `float32`, which rounds what is sent.
     """
 
     theta: float
@@ -72,6 +75,7 @@ class Opapc(Method):
     eigengap: float
     lambda_max: float
     rounds: int = static(default=1)
+    quantizer: Compressor = Exact()
 
     name = "opapc"
     step_sizes = (
@@ -81,6 +85,7 @@ class Opapc(Method):
     )
     options = ("B",)
     mixes = False  # θ damps any weights
+    takes_float32 = True
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
@@ -102,6 +107,11 @@ class Opapc(Method):
         """Return μ, K and the parameters of the polynomial."""
         return {"convexity": request.problem.convexity, **Polynomial.of(request.network)._asdict()}
 
+    @property
+    def compressors(self) -> tuple[Compressor, ...]:
+        """Vectors as they are, or rounded."""
+        return (self.quantizer,)
+
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> OpapcState:
         """Return the first state: any x⁰, a z⁰ that sums to zero, and a⁰ = x⁰."""
         x = start_at(problem, local.nodes, start)
@@ -121,11 +131,11 @@ class Opapc(Method):
 
         first = step.iteration % self.rounds == 0
         state, work = lax.cond(first, take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
-        return state, share(state.newest), work
+        return state, ExactMessages(self.quantizer).send(step, state.newest, (), local), work
 
     def receive(self, step: Step, state: OpapcState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> OpapcState:
         """Compute v^{k+1}; after the last exchange of a round, take the dual step, and compute x⁺ and a⁺."""
-        (disagreement,) = disagreements(outbox, inbox, local)
+        disagreement, _ = ExactMessages(self.quantizer).receive(outbox, inbox, (), local)
         polynomial, phase = Polynomial(self.eigengap, self.lambda_max, self.rounds), step.iteration % self.rounds
         newest = polynomial.next(phase, state.newest, state.before, disagreement)
         moved = polynomial.next(phase, state.moved, state.moved_before, disagreement)

@@ -33,6 +33,7 @@ BUILT_IN = {
     "gt-svrg": "gt_svrg.GtSvrg",
     "diana": "diana.Diana",
     "vr-diana": "vr_diana.VrDiana",
+    "dore": "dore.Dore",
     "ssda": "ssda.Ssda",
     "msda": "msda.Msda",
     "c-gt": "c_gt.CompressedTracking",

@@ -11,7 +11,6 @@ from lessbits.methods.registry import all_methods
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
-from lessbits.quantizers.exact import Exact
 
 if TYPE_CHECKING:
     from lessbits.methods.base import Method
@@ -140,8 +139,8 @@ def resolve_choices(
         raise InputError(f"messages is {messages!r}, but {kind.name} has one kind of messages only: leave it out")
     if messages is not None:
         check_name("messages", messages, kind.message_kinds)
-    if not kind.compresses and quantizer not in (None, "exact") and not isinstance(quantizer, Exact):
-        shown = quantizer.name if isinstance(quantizer, Compressor) else quantizer
+    shown = quantizer.name if isinstance(quantizer, Compressor) else quantizer
+    if not kind.compresses and shown not in (None, "exact", *(("float32",) if kind.takes_float32 else ())):
         compressed = ", ".join(other.name for other in all_methods() if other.compresses)
         raise InputError(
             f"quantizer is {shown!r}, but {kind.name} sends vectors as they are: leave it out, or choose one of "

@@ -21,6 +21,14 @@ class SpanningTree(NamedTuple):
         """The largest depth."""
         return int(self.depth.max())
 
+    @property
+    def below(self) -> np.ndarray:
+        """How many nodes are below each edge of the tree, in the order of its lower ends."""
+        sizes = np.ones(len(self.parent), np.int64)
+        for node in np.argsort(-self.depth, kind="stable")[:-1]:
+            sizes[self.parent[node]] += sizes[node]
+        return np.delete(sizes, int(np.argmin(self.depth)))
+
 
 def spanning_tree(network: Network) -> SpanningTree:
     """Return the tree of shortest paths to a central node, which has the smallest height or nearly.

@@ -12,6 +12,7 @@ from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
 from lessbits.quantizers.dither import Dither
 from lessbits.quantizers.exact import Exact
 from lessbits.quantizers.fading import Fading
+from lessbits.quantizers.float32 import Float32
 from lessbits.quantizers.grid import Grid
 from lessbits.quantizers.natural import Natural
 from lessbits.quantizers.rand_k import RandK
@@ -28,6 +29,7 @@ __all__ = [
     "Dither",
     "Exact",
     "Fading",
+    "Float32",
     "Grid",
     "Natural",
     "Quantizer",
@@ -44,6 +46,7 @@ __all__ = [
 # Spellings without a number, and prefixes of spellings with one: NAME-K or NAME:K.
 _PLAIN: dict[str, Callable[[], Compressor]] = {
     "exact": Exact,
+    "float32": Float32,
     "ternary": Ternary,
     "natural": Natural,
     "sign": ScaledSign,
@@ -82,8 +85,9 @@ def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
 def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
     """Read the spelling of a compressor for vectors of dimension `dim`, or check one that is made already.
 
-    Unbiased: `exact`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`, `rand-50+dit-4`,
-    `fading:1:0.95`, `block-dither:1`. Biased: `top-10`, `sign`, `grid:10`, `scaled-dit-4`, `block:1`, `block-top:64`.
+    Unbiased: `exact`, `float32`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`,
+    `rand-50+dit-4`, `fading:1:0.95`, `block-dither:1`. Biased: `top-10`, `sign`, `grid:10`, `scaled-dit-4`, `block:1`,
+    `block-top:64`.
 
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237

@@ -17,24 +17,26 @@ SHORT = {
 def comparison_report(
     found: dict[str, Any], precision: int, report: str | None = None, console: Terminal | None = None
 ) -> None:
-    """Print the runs ranked by bits, the verdict, and the path of the HTML report of the command line."""
+    """Print the runs as they are ranked, the verdict, and the path of the HTML report of the command line."""
     console = console or Terminal()
     settings, rows, goal = found["settings"], found["runs"], found["goal"]
     console.print(f"{settings['problem']}, {settings['network']}, to {goal} {found['until']:g}")
     seeds = rows[0].get("seeds", 1)
-    title = f"{counted(seeds * len(rows), 'run')}, the fewest bits first"
+    by_time, timed = found.get("rank") == "seconds", "simulated_seconds" in rows[0]
+    title = f"{counted(seeds * len(rows), 'run')}, the {'fastest' if by_time else 'fewest bits'} first"
     title += f"; mean ± standard deviation of {seeds} seeds" if seeds > 1 else ""
     held_out = [name for name in ("test_loss", "test_accuracy") if name in rows[0]]
-    headings = ["iterations", goal, "bits per link", "times", *held_out]
-    if held_out:  # short ones: the table must fit a terminal of 80 columns
+    headings = ["iterations", goal, "bits per link", *(["seconds"] if timed else []), "times", *held_out]
+    if held_out or timed:  # short ones: the table must fit a terminal of 80 columns
         headings = [SHORT.get(heading, heading) for heading in headings]
     table = number_table(title, "", "method", "quantizer", *headings)
     for column in (1, 2):
         table.columns[column].justify = "left"
         table.columns[column].no_wrap = True  # names stay whole; if something must wrap, it is a heading
-    least = rows[0]["wire_bits_per_link"]
+    ranking = "simulated_seconds" if by_time else "wire_bits_per_link"
+    least = rows[0][ranking]
     for number, (row, name) in enumerate(zip(rows, method_names(rows), strict=True), start=1):
-        ratio, spread = row["wire_bits_per_link"] / least, row.get("spread", {})
+        ratio, spread = row[ranking] / least if least else 1.0, row.get("spread", {})
         times = f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
         table.add_row(
             str(number),
@@ -43,16 +45,20 @@ def comparison_report(
             mean_and_spread(row["iterations"], spread.get("iterations"), "{:,.0f}"),
             f"{row[goal]:.1e}",
             human(row["wire_bits_per_link"], spread.get("wire_bits_per_link")),
+            *([mean_and_spread(row["simulated_seconds"], spread.get("simulated_seconds"), "{:.3g}")] if timed else []),
             times if row["ended"] == "reached" else _ended(row, seeds),
             *(f"{row[name]:.3g}" if name == "test_loss" else f"{row[name]:.1%}" for name in held_out),
         )
     console.print(table)
     console.print(found["verdict"])
     place = "the report" if report else ".rows"
-    console.print(f"Times: bits relative to the best run, or how a run ended. Step sizes are in {place}.")
+    spent = "time" if by_time else "bits"
+    console.print(f"Times: {spent} relative to the best run, or how a run ended. Step sizes are in {place}.")
+    if timed:
+        console.print("Seconds: the latency and the time to send of every exchange. Computing takes no time here.")
     if most := max(row["choosing_bits_per_link"] for row in rows):
         console.print(f"Trial runs that chose step sizes sent up to {human(most)} per link more, not counted above.")
-    half = "; --precision 32 halves them" if precision == 64 and report is not None else ""
+    half = "; those of float32 have half" if precision == 64 and report is not None else ""
     exact = any(row["quantizer"] == "exact" for row in rows)
     words = f" Exact messages are {precision}-bit numbers{half}." if exact else ""
     console.print(f"Bits are those of the bytes sent, with headers.{words}")

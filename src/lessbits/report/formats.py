@@ -17,11 +17,11 @@ from lessbits.report.page import html_page
 from lessbits.report.plots import LINES, MARKERS, in_style, new_figure, save_figure
 from lessbits.report.runs import X_AXES, axis_end, end_note, further_row, is_spread, main_row
 from lessbits.report.seeds import RunGroup, band, distinct, group_runs
-from lessbits.report.verdict import goal_of, ranked, target_of, verdict
+from lessbits.report.verdict import BITS, SECONDS, goal_of, ranked, target_of, verdict
 
 FORMATS = ("html", "png", "svg", "pdf", "md")
 FEW_RECORDS = 15
-PANELS = ("iteration", "wire_bits_per_link")
+PANELS = ("iteration", BITS)
 
 
 def load_runs(places: Sequence[Path], passed_over: Callable[[str], None] | None = None) -> list[Trace]:
@@ -125,12 +125,20 @@ def as_code(text: object) -> str:
 
 @in_style
 def draw_report(traces: Sequence[Trace]) -> Any:
-    """Plot the error, or what the target is about, against iterations and bits; several seeds as a band."""
+    """Plot the error, or what the target is about, against iterations and bits; several seeds as a band.
+
+    With a model of the links, a third panel has the simulated seconds of each run against its bits.
+    """
     traces = distinct(traces)
     groups = ranked(group_runs(traces))
     goal = goal_of(groups)
-    figure, axes = new_figure(1, len(PANELS), width=5.5, height=4.4)
-    for axis, column in zip(axes[0], PANELS, strict=True):
+    timed = all(SECONDS in trace.columns for trace in traces)
+    figure, axes = new_figure(1, len(PANELS) + timed, share_y=not timed, width=5.5, height=4.4)
+    if timed:
+        axes[0][1].sharey(axes[0][0])
+        axes[0][1].tick_params(labelleft=False)
+        _draw_ends(axes[0][-1], groups)
+    for axis, column in zip(axes[0], PANELS, strict=False):
         for number, group in enumerate(groups):
             _draw_group(axis, group, number, column, goal)
         _draw_starts(axis, groups, column, goal)
@@ -170,6 +178,19 @@ def _draw_starts(axis: Any, groups: Sequence[RunGroup], across: str, upwards: st
         if len(trace) == 1 and upwards in trace.columns:
             look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
             axis.plot([left], trace[upwards], linestyle="none", **look)
+
+
+def _draw_ends(axis: Any, groups: Sequence[RunGroup]) -> None:
+    """Draw a point for each run that reached its target, or had none: seconds over bits."""
+    places = BITS, SECONDS
+    for number, group in enumerate(groups):
+        if group.ended in ("reached", "stopped"):
+            look = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+            axis.plot(*(group.mean(column) for column in places), linestyle="none", markersize=8, **look)
+    for direction, column in zip("xy", places, strict=True):
+        if is_spread(groups, column):
+            axis.set(**{f"{direction}scale": "log"})
+        label_axis(axis, direction, column)
 
 
 def _draw_group(axis: Any, group: RunGroup, number: int, across: str, upwards: str) -> None:

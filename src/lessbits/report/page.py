@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from lessbits._internal.figures import COLOURS, MOST_LABELS
+from lessbits._internal.figures import COLOURS, MOST_LABELS, title_of
 from lessbits._internal.wording import counted
 from lessbits.engines.recording.trace import Trace
 from lessbits.errors import printable
@@ -18,7 +18,7 @@ from lessbits.report.network_drawing import draw_network
 from lessbits.report.presence_drawing import draw_presence
 from lessbits.report.runs import X_AXES, Y_AXES, axis_end, end_note, further_row, is_spread, main_row
 from lessbits.report.seeds import RunGroup, band, distinct, group_runs, thin_curves
-from lessbits.report.verdict import goal_of, ranked, target_of, verdict
+from lessbits.report.verdict import BITS, SECONDS, goal_of, ranked, target_of, verdict
 
 HIDDEN = (
     "edges",
@@ -45,7 +45,8 @@ def html_page(traces: Sequence[Trace], title: str | None = None, x_axis: str = "
     from plotly.offline import get_plotlyjs
 
     traces = distinct(traces)
-    groups = ranked(group_runs(traces))
+    column = SECONDS if x_axis == title_of(SECONDS) else BITS
+    groups = ranked(group_runs(traces), column)
     styles, code = (files("lessbits.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     scripts = [get_plotlyjs().replace("\r\n", "\n"), code]
     title = title or report_heading(traces)
@@ -63,7 +64,7 @@ def html_page(traces: Sequence[Trace], title: str | None = None, x_axis: str = "
 <body>
 <h1>{escape(title)}</h1>
 <p class="facts">{escape(report_facts(traces))}</p>
-<p class="verdict">{escape(verdict(groups))}</p>
+<p class="verdict">{escape(verdict(groups, column))}</p>
 <div class="controls">
 <fieldset class="switch" id="across" aria-label="horizontal axis"></fieldset>
 <fieldset class="switch" id="upwards" aria-label="vertical axis"></fieldset>

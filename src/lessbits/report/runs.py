@@ -28,7 +28,8 @@ X_AXES = (
     ("simulated_seconds", "simulated seconds", 1.0, "s"),
 )
 MEASURED = ("error", "suboptimality", "gradient", "loss", "consensus", "test_loss", "test_accuracy")
-Y_AXES = tuple((name, title_of(name)) for name in MEASURED)
+# Simulated seconds against bits tell which of the two a run saves.
+Y_AXES = tuple((name, title_of(name)) for name in (*MEASURED, "simulated_seconds"))
 
 
 def measured_rate(trace: Trace) -> float | None:
@@ -117,6 +118,7 @@ def main_row(group: RunGroup, best_bits: float | None, goal: str) -> dict[str, s
         "run": group.name,
         "bits per link": group.shown("wire_bits_per_link", human),
         "times the best": ratio,
+        "simulated seconds": group.shown("simulated_seconds", lambda value: f"{value:.3g}"),
         "iterations": group.shown("iteration", lambda value: f"{value:,.0f}"),
         **{name.replace("_", " "): group.shown(name, _power) for name in dict.fromkeys(("error", goal))},
         "test loss": group.shown("test_loss", lambda value: f"{value:.4g}"),

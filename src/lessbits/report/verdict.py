@@ -1,4 +1,4 @@
-"""The verdict of a report: which run needed the fewest bits, in one sentence."""
+"""The verdict of a report: which run needed the fewest bits, or the least time, in one sentence."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from lessbits._internal.wording import human
 from lessbits.report.names import common, task_in_words
 from lessbits.report.seeds import RunGroup
 
-BITS = "wire_bits_per_link"
+BITS, SECONDS = "wire_bits_per_link", "simulated_seconds"
 
 
-def ranked(groups: Sequence[RunGroup]) -> list[RunGroup]:
-    """Return the groups that reached the target by their bits, then the others by their error."""
+def ranked(groups: Sequence[RunGroup], column: str = BITS) -> list[RunGroup]:
+    """Return the groups that reached the target by their bits, or simulated time, then the others by their error."""
 
     def rank(group: RunGroup) -> tuple[int, float]:
         order = ("reached", "missed", "stopped", "diverged").index(group.ended)
-        value = group.mean(BITS if group.ended == "reached" else goal_of(groups))
+        value = group.mean(column if group.ended == "reached" else goal_of(groups))
         return order, math.inf if math.isnan(value) else value
 
     return sorted(groups, key=rank) if target_of(groups) is not None and one_task(groups) else list(groups)
@@ -38,8 +38,8 @@ def goal_of(groups: Sequence[RunGroup]) -> str:
     return str(common([trace for group in groups for trace in group.traces], "goal") or "error")
 
 
-def verdict(groups: Sequence[RunGroup]) -> str:
-    """Return the result in one sentence: the run with the fewest bits, by how much, and how many did not get there."""
+def verdict(groups: Sequence[RunGroup], column: str = BITS) -> str:
+    """Return the result in one sentence: the run with the fewest bits, or the least simulated time, and by how much."""
     until, goal = target_of(groups), goal_of(groups)
     if len({str(trace.settings.get("goal")) for group in groups for trace in group.traces}) > 1:
         return f"{len(groups)} runs with different goals, which no single number ranks."
@@ -47,7 +47,7 @@ def verdict(groups: Sequence[RunGroup]) -> str:
         return f"{len(groups)} runs on different problems or networks, which no single number ranks."
     if until is None:
         return _smallest(groups, goal)
-    order = ranked(groups)
+    order = ranked(groups, column)
     reached = [group for group in order if group.converged]
     missed = len(groups) - len(reached)
     if not reached:
@@ -57,19 +57,21 @@ def verdict(groups: Sequence[RunGroup]) -> str:
         return f"{who} {verb} {goal} {until:g}{closest}: {order[0].mean(goal):.2g}."
     best = reached[0]
     seeds = f" (mean of {len(best.traces)} seeds)" if len(best.traces) > 1 else ""
-    words = f"{best.name} reached {goal} {until:g} with {human(best.mean(BITS))} per link{seeds}"
+    spent = f"in {best.mean(SECONDS):.3g} s" if column == SECONDS else f"with {human(best.mean(BITS))} per link"
+    words = f"{best.name} reached {goal} {until:g} {spent}{seeds}"
     if len(reached) > 1:
-        words += f", {_advantage(best, reached[1])}"
+        words += f", {_advantage(best, reached[1], column)}"
     if missed:
         words += f"; {missed} of {len(groups)} runs did not get there"
     return words + "."
 
 
-def _advantage(best: RunGroup, second: RunGroup) -> str:
-    ratio = second.mean(BITS) / best.mean(BITS) if best.mean(BITS) else math.inf
+def _advantage(best: RunGroup, second: RunGroup, column: str) -> str:
+    ratio = second.mean(column) / best.mean(column) if best.mean(column) else math.inf
+    alike, better = ("as long as", "as fast as") if column == SECONDS else ("as many as", "fewer than")
     if not math.isfinite(ratio) or ratio < 1.05:
-        return f"about as many as the next, {second.name}"
-    return f"{ratio:.1f} times fewer than the next, {second.name}"
+        return f"about {alike} the next, {second.name}"
+    return f"{ratio:.1f} times {better} the next, {second.name}"
 
 
 def _smallest(groups: Sequence[RunGroup], goal: str) -> str:

@@ -29,7 +29,7 @@ from lessbits.problems import Problem
 from lessbits.problems.computed import loss_marks
 from lessbits.problems.origin import check_kinds
 from lessbits.studies.comparison import Comparison, ComparisonInterrupted, make_row, rank
-from lessbits.studies.options import TARGET, CompareKeywords, CompareOptions
+from lessbits.studies.options import RANKS, TARGET, CompareKeywords, CompareOptions
 from lessbits.tuning import tune
 from lessbits.tuning.ahead import compile_ahead
 from lessbits.tuning.chunks import with_fastest_chunks
@@ -41,7 +41,7 @@ IDENTITY = "comparison"  # in the provenance of a trace: what it was run for
 
 @takes_options(CompareOptions)
 def compare(problem: Problem, network: Network, **options: Unpack[CompareKeywords]) -> Comparison:
-    """Run several methods with several quantizers, and rank them by the bits that they need to reach a target.
+    """Run several methods with several quantizers, and rank them by the bits or the time that they need to a target.
 
     If it is interrupted, `ComparisonInterrupted` has the runs so far. With `out`, the same call goes on from there.
 
@@ -114,13 +114,14 @@ def run_comparison(
             raise
     if not rows:
         raise InputError(f"none of these could be run: {'; '.join(f'{name}: {why}' for name, why in refused.items())}")
-    rows.sort(key=lambda entry: rank(entry[0], goal))
+    rows.sort(key=lambda entry: rank(entry[0], goal, RANKS[options.rank]))
     found = Comparison(
         [row for row, _ in rows],
         [trace for _, traces in rows for trace in traces],
         refused,
         goal,
         options.until,
+        options.rank,
     )
     if interrupted:
         raise ComparisonInterrupted(found)
@@ -217,7 +218,7 @@ class _Runs:
 
     def _identity(self, method: str, quantizer: str, seed: int) -> str:
         """Return what must be the same for a trace in the folder to be used again."""
-        common = replace(self.options, methods=(), quantizers=(), seeds=(), out=None, progress=None)
+        common = replace(self.options, methods=(), quantizers=(), seeds=(), rank="bits", out=None, progress=None)
         links = (self.network.owner, self.network.neighbor, self.network.weight)
         return fingerprint(__version__, self.problem, links, common, method, quantizer, seed, *self._loss_marks)
 

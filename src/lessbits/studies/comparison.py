@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lessbits._internal.figures import title_of
 from lessbits._internal.notebook import html_table
 from lessbits._internal.terminal import as_text
 from lessbits._internal.wording import counted, human
@@ -17,22 +18,24 @@ from lessbits.report.comparison_text import comparison_report
 from lessbits.report.formats import write_report
 from lessbits.report.seeds import group_runs
 from lessbits.report.verdict import verdict
+from lessbits.studies.options import RANKS
 
 ENDINGS = ("reached", "missed", "diverged")
-SPENT = ("iterations", "wire_bits_per_link", "bits_per_link", "epochs", "seconds")
+SPENT = ("iterations", "wire_bits_per_link", "bits_per_link", "epochs", "seconds", "simulated_seconds")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare`: all runs, ranked by the bits that they needed to reach the target.
+    """The result of `compare`: all runs, ranked by what they needed to reach the target.
 
     Attributes:
-        rows: One dict per method and quantizer, the fewest bits first. Numbers are means over the seeds; `spread` has
+        rows: One dict per method and quantizer, the best first. Numbers are means over the seeds; `spread` has
             their standard deviations, if there are several seeds.
         traces: The runs, in the order of the rows; one per seed.
         refused: Combinations that cannot be run, with the reason.
         goal: What `until` was compared with.
         until: The target.
+        rank: What runs are ranked by: "bits", or simulated "seconds".
     """
 
     rows: list[dict[str, Any]]
@@ -40,6 +43,7 @@ class Comparison:
     refused: dict[str, str]
     goal: str
     until: float
+    rank: str = "bits"
 
     @property
     def best(self) -> dict[str, Any]:
@@ -48,7 +52,7 @@ class Comparison:
 
     def verdict(self) -> str:
         """Return the result in one sentence."""
-        return verdict(group_runs(self.traces))
+        return verdict(group_runs(self.traces), RANKS[self.rank])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the traces, as values that JSON can represent."""
@@ -56,6 +60,7 @@ class Comparison:
             "verdict": self.verdict(),
             "goal": self.goal,
             "until": self.until,
+            "rank": self.rank,
             "runs": self.rows,
             "refused": self.refused,
             "settings": dict(self.traces[0].settings),
@@ -69,7 +74,12 @@ class Comparison:
 
     def report(self, path: str | Path) -> None:
         """Write a report of all runs to a file: .html, .md, .png, .svg or .pdf."""
-        write_report(self.traces, Path(path), x_axis="bits per link")
+        write_report(self.traces, Path(path), x_axis=self.x_axis)
+
+    @property
+    def x_axis(self) -> str:
+        """The horizontal axis that a report shows first."""
+        return title_of(RANKS[self.rank])
 
     def __repr__(self) -> str:
         """Show the verdict."""
@@ -90,6 +100,7 @@ class Comparison:
                 "iterations": f"{row['iterations']:,.0f}",
                 self.goal: f"{row[self.goal]:.2e}",
                 "bits per link": human(row["wire_bits_per_link"]),
+                **({"seconds": f"{row['simulated_seconds']:.3g}"} if "simulated_seconds" in row else {}),
             }
             for row in self.rows
         ]
@@ -134,6 +145,6 @@ def make_row(traces: Sequence[Trace], metrics: Sequence[str] = ()) -> dict[str, 
     return row
 
 
-def rank(row: Mapping[str, Any], goal: str) -> tuple[int, float]:
-    """Rank runs that reached the target by their bits, then the others by how far they came."""
-    return ENDINGS.index(row["ended"]), row["wire_bits_per_link"] if row["ended"] == "reached" else row[goal]
+def rank(row: Mapping[str, Any], goal: str, column: str) -> tuple[int, float]:
+    """Rank runs that reached the target by a column, then the others by how far they came."""
+    return ENDINGS.index(row["ended"]), row[column if row["ended"] == "reached" else goal]

@@ -25,6 +25,7 @@ from lessbits.theory.theorems import MESSAGES
 METHODS = ("primal-dual", "tree", "lead", "choco")
 QUANTIZERS = ("exact", "dit-4", "dit-2")
 TARGET = 1e-3
+RANKS = {"bits": "wire_bits_per_link", "seconds": "simulated_seconds"}  # and the column of each
 WIDE = 2**31 - 1  # a dimension that every number of coordinates fits
 
 
@@ -48,6 +49,7 @@ class CompareOptions:
         messages: The kind of messages, for methods that have several.
         corrected: Whether to use the corrected form, for methods that have one.
         link_model: Latency and bandwidth of a link, for simulated time.
+        rank: What runs are ranked by: "bits", or the simulated "seconds" of a link model.
         code: How levels are written as bytes: "entropy" or "fixed".
         out: Folder for the trace of each run. A comparison that was interrupted resumes from it.
         progress: Callback that takes the name of each run before it starts.
@@ -68,6 +70,7 @@ class CompareOptions:
     messages: str | None = None
     corrected: bool = False
     link_model: LinkModel | None = None
+    rank: str = "bits"
     code: str = "entropy"
     out: Path | None = None
     progress: Callable[[str], None] | None = None
@@ -91,6 +94,9 @@ class CompareOptions:
         check_seeds(self.seeds)
         for name in ("tuned", "corrected"):
             check_flag(name, getattr(self, name))
+        check_name("rank", self.rank, RANKS)
+        if self.rank == "seconds" and self.link_model is None:
+            raise InputError("rank is 'seconds', which a model of the links tells: give latency or bandwidth")
         self._check_optional()
 
     def _check_optional(self) -> None:
@@ -134,6 +140,7 @@ class CompareKeywords(TypedDict, total=False):
     messages: str | None
     corrected: bool
     link_model: LinkModel | None
+    rank: str
     code: str
     out: Path | None
     progress: Callable[[str], None] | None

@@ -5,7 +5,7 @@
 that any method can need.
 """
 
-from lessbits.theory.bounds import consensus_bits_per_link, cut_bits
+from lessbits.theory.bounds import consensus_bits_per_link, cut_bits, tree_bits_per_link, tree_round_bits_per_link
 from lessbits.theory.edge_modes import edge_rate, edge_step_sizes
 from lessbits.theory.edges import EdgeProof, EdgeSizes, proven_edge_sizes
 from lessbits.theory.mean_square import Prediction, mean_square_rate, practical_step_sizes
@@ -47,4 +47,6 @@ __all__ = [
     "rate",
     "step_sizes",
     "stochastic_eta",
+    "tree_bits_per_link",
+    "tree_round_bits_per_link",
 ]

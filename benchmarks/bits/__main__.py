@@ -1,0 +1,96 @@
+"""Bits per link and seconds to a target, for every method, each tuned in all its parameters: 3 seeds.
+
+    python benchmarks/bits --w1a FILE [--out FOLDER] [--columns ring-100 …] [--methods tree lead …]
+                           [--remeasure | --refine | --table] [--tune-large] [--seeds 3]
+
+Each cell is found once and kept in FOLDER/cells.json, so that a second call goes on from there. With --remeasure those
+that are there are measured again, with what was found for them, and with --refine searched around it; these write each
+cell as soon as it is done, and go through all, so name columns and methods to go on after an interrupt. The table is
+FOLDER/bits.md. Bits are those of encoded bytes with headers; numbers that are not compressed have 32 bits.
+
+Consensus with d = 10 000 starts from what was found with d = 250, levels scaled by √d: coordinates are independent, so
+little else changes. With --tune-large step sizes are tuned from there, for which a GPU helps.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+from columns import LARGE, SMALL, columns, named  # noqa: E402
+from measure import SEEDS  # noqa: E402
+from rows import ROWS, Cell  # noqa: E402
+from table import fill_page, kbit, page, summary  # noqa: E402
+
+from lessbits._internal.files import write_whole  # noqa: E402
+
+
+def arguments():
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("--w1a", default=None, help="the file w1a, for the last column")
+    words.add_argument("--out", type=Path, default=Path(__file__).parent)
+    words.add_argument("--columns", nargs="*", default=[""], help="only columns that start so")
+    words.add_argument("--methods", nargs="*", choices=ROWS, default=list(ROWS))
+    words.add_argument("--seeds", type=int, default=SEEDS, help="seeds of problem and run that are measured")
+    words.add_argument("--tune-large", action="store_true", help="tune step sizes with d = 10 000 too")
+    how = words.add_mutually_exclusive_group()
+    how.add_argument("--remeasure", action="store_true", help="measure again what was found")
+    how.add_argument("--refine", action="store_true", help="search around what was found")
+    how.add_argument("--table", action="store_true", help="only write the tables, also to docs/fewest-bits.md")
+    return words.parse_args()
+
+
+def asked(told):
+    """Yield the rows and columns that are asked for."""
+    for column, target in columns():
+        name = named(column, target)
+        if not name.startswith(tuple(told.columns)):
+            continue
+        if column.startswith("w1a") and told.w1a is None:
+            print(f"{name}: skipped, as no --w1a was given")
+            continue
+        yield from ((row, column, target) for row in told.methods if column.startswith(ROWS[row].only))
+
+
+def find(told, cells, row, column, target):
+    """Return what is to be written in a cell."""
+    name = f"{row}|{named(column, target)}"
+    cell = Cell(row, column, target, told.w1a, told.seeds)
+    if name in cells and told.remeasure:
+        return cell.again(cells[name])
+    if name in cells and told.refine:
+        return cell.refined(cells[name])
+    if f"d={LARGE}" in column and (ROWS[row].method or row) != "tree" and ROWS[row].link is None:
+        return cell.scaled_up(cells.get(name.replace(str(LARGE), str(SMALL))), told.tune_large)
+    return cell.tuned()
+
+
+def main():
+    told = arguments()
+    told.out.mkdir(parents=True, exist_ok=True)
+    kept = told.out / "cells.json"
+    cells = json.loads(kept.read_text()) if kept.exists() else {}
+    for row, column, target in [] if told.table else asked(told):
+        name = f"{row}|{named(column, target)}"
+        if (name in cells) != (told.remeasure or told.refine):
+            continue
+        clock = time.perf_counter()
+        found = find(told, cells, row, column, target)
+        if kept.exists():  # others may have written cells of their own meanwhile
+            cells = json.loads(kept.read_text())
+        cells[name] = found
+        write_whole(kept, json.dumps(cells, indent=1))
+        shown = "not reached" if found is None else f"{kbit(found['bits'])} kbit"
+        print(f"{named(column, target)}: {row} {shown}, {time.perf_counter() - clock:.0f} s", flush=True)
+    write_whole(told.out / "bits.md", page(cells))
+    if told.table:
+        fill_page(cells)
+    print(summary(cells))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""The tables as Markdown: bits of the main rows, a summary of each column, and every column with all its rows."""
+
+from pathlib import Path
+
+from columns import bounds, columns, named
+from measure import LINKS
+from rows import ROWS
+
+GOSSIP = ("gossip", "gossip-practical", "accelerated")
+SHOWN = {
+    "uncompressed": "float32",
+    "all-reduce": "all-reduce",
+    "algorithm-1": "Algorithm 1",
+    "choco": "Choco",
+    "lead": "LEAD",
+    "gossip": "our gossip",
+    "accelerated": "our accelerated",
+    "tree": "our tree",
+    "tree-practical": "tree, defaults",
+}  # in the table of the documentation, besides the best of the others
+NEWER = ("c-gt", "beer", "motef", "opapc", "diana", "dore", "ef21", "adiana")
+NEWER += ("scaffnew", "compressed-scaffnew", "locodl")
+PAGE = Path(__file__).parents[2] / "docs" / "fewest-bits.md"
+BEGIN, END = "<!-- table: python benchmarks/bits --table -->\n", "<!-- end of the table -->\n"
+
+
+def found_in(cells, column, target):
+    """The cells of a column, by row. Those that were measured before links were are left out."""
+    found = {row: cells.get(f"{row}|{named(column, target)}", {}) for row in ROWS}
+    return {row: cell for row, cell in found.items() if cell is None or "worst" in cell}
+
+
+def least(found, value, rows):
+    """The row with the smallest value, and that value; None if no row was measured."""
+    return min(((value(found[row]), row) for row in rows if found.get(row)), default=None)
+
+
+def bits(cell):
+    return cell["bits"]
+
+
+def overview(cells):
+    """The bits of the main rows, and of the best of the newer rivals."""
+    heads = ["bound", *SHOWN.values()]
+    heads.insert(6, "best of the newer")
+    lines = [f"| kbit per link | {' | '.join(heads)} | others ÷ ours |", "|---|" + "---:|" * (len(heads) + 1)]
+    for column, target in columns():
+        found = found_in(cells, column, target)
+        shown = [kbit(bounds(column, target).get("lower bound, any method"))]
+        shown += ["—" if row in found and not found[row] else kbit((found.get(row) or {}).get("bits")) for row in SHOWN]
+        shown.insert(6, who(least(found, bits, NEWER)))
+        ours, others = (least(found, bits, [row for row in ROWS if ROWS[row].ours is whose]) for whose in (True, False))
+        lines.append(f"| {named(column, target)} | " + " | ".join([*shown, ratio(others, ours)]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def fill_page(cells):
+    """Put the tables into the documentation."""
+    before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert begin + end == BEGIN + END, f"{PAGE} has no place for the table"
+    PAGE.write_text(f"{before}{BEGIN}\n{overview(cells)}\n{fastest(cells)}\n{END}{after}", "utf-8")
+
+
+def fastest(cells):
+    """Who is fastest on each kind of links, and how our fastest gossip and our tree compare."""
+    lines = [f"| fastest | {' | '.join(LINKS)} |", "|---|" + "---|" * len(LINKS)]
+    for column, target in columns():
+        found = found_in(cells, column, target)
+        entries = []
+        for link in LINKS:
+            best = least(found, lambda cell, link=link: cell["seconds"][link], ROWS)
+            entries.append(f"{best[0]:.3g} s, {ROWS[best[1]].title}" if best else "")
+        lines.append(f"| {named(column, target)} | {' | '.join(entries)} |")
+    return "\n".join(lines) + "\n"
+
+
+def summary(cells):
+    """Who needs the fewest bits in each column, by how much, and who is fastest on each kind of links."""
+    heads = ["bound", "fewest bits", "fewest of others", "others ÷ ours", "our gossip", "others ÷ our gossip"]
+    heads += ["defaults ÷ tuned"]
+    lines = [f"| kbit per link | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    for column, target in columns():
+        found = found_in(cells, column, target)
+        ours, others = ([row for row in ROWS if ROWS[row].ours is whose] for whose in (True, False))
+        best, other = least(found, bits, ROWS), least(found, bits, others)
+        mine, gossip = least(found, bits, ours), least(found, bits, GOSSIP)
+        default = found.get("tree-practical")
+        cellwise = [
+            kbit(bounds(column, target).get("lower bound, any method")),
+            who(best),
+            who(other),
+            ratio(other, mine),
+            who(gossip),
+            ratio(other, gossip),
+            ratio((default["bits"],), mine) if default else "",
+        ]
+        lines.append(f"| {named(column, target)} | " + " | ".join(cellwise) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def whole(cells, column, target):
+    """All rows of a column, the fewest bits first."""
+    found = found_in(cells, column, target)
+    reached = sorted((row for row in found if found[row]), key=lambda row: found[row]["bits"])
+    heads = ["kbit per link", "worst link", "nominal", "iterations", *(f"s at {name}" for name in LINKS), "with"]
+    lines = [f"| {named(column, target)} | {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1) + "---|"]
+    for row in reached:
+        cell = found[row]
+        times = [f"{cell['seconds'][name]:.3g}" for name in LINKS]
+        numbers = [kbit(cell["bits"]), kbit(cell["worst"]), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
+        seeds = "" if cell.get("seeds", 3) == 3 else f" ({cell['seeds']} seed)"
+        lines.append(f"| {ROWS[row].title}{seeds} | {' | '.join([*numbers, *times, choices(cell)])} |")
+    lines += [f"| {ROWS[row].title} | not reached |" + " |" * (len(heads) - 1) for row in found if not found[row]]
+    lowest = bounds(column, target).items()
+    lines += [f"| *{name}* | {kbit(number)} |" + " |" * (len(heads) - 1) for name, number in lowest]
+    return "\n".join(lines) + "\n"
+
+
+def page(cells):
+    sections = [whole(cells, column, target) for column, target in columns() if found_in(cells, column, target)]
+    return "\n".join([summary(cells), fastest(cells), *sections])
+
+
+def choices(cell):
+    kind = [cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
+    kind.append(f"{cell['sizes']['chunks']} chunks" if "chunks" in cell["sizes"] else None)
+    return ", ".join(each for each in kind if each)
+
+
+def who(entry):
+    return "" if entry is None else f"{kbit(entry[0])} {ROWS[entry[1]].title}"
+
+
+def ratio(one, other):
+    return "" if one is None or other is None else f"{one[0] / other[0]:.2f}"
+
+
+def kbit(number):
+    return "" if number is None else f"{number / 1000:.4g}" if number < 1e7 else f"{number / 1000:,.0f}"
