@@ -1,6 +1,8 @@
 """Seconds under three models of a link: sums over a tree, in chunks or not, and our gossip.
 
-    python benchmarks/pipelined_tree.py [--w1a FILE] [--columns ring-100 …] [--out FILE]
+    python benchmarks/pipelined_tree.py [--w1a FILE] [--columns ring-100 …] [--out FILE.json]
+
+Each column is measured once and kept in FILE.json; the tables are in FILE.md.
 
 Columns, seeds and targets are those of `benchmarks/bits`. Exchanges and bits of gossip are those that were kept in
 benchmarks/bits/cells.json: tuned for the fewest bits, with practical step sizes, and with float32, tuned. A table shows
@@ -33,7 +35,7 @@ LINKS = {
     "1 Gbit/s, 0.1 ms": LinkModel(0.0001, 1e9),
 }
 GOSSIP = ("gossip", "gossip-practical", "accelerated", "uncompressed")
-FINENESSES = (10, 30, 100, 1000, 10_000, 100_000)
+FINENESSES = (10, 30, 100, 1000, 10_000, 100_000, 300_000, 1_000_000)
 TITLES = (
     *("", "fastest gossip", "s", "all-reduce, s", "kbit", "tree, one chunk, s", "kbit"),
     *("pipelined tree", "s", "kbit", "gossip ÷ tree"),
@@ -127,6 +129,20 @@ def table(rows):
     return "\n".join(lines)
 
 
+def short_table(rows):
+    """A line for each column: seconds of the fastest gossip, and of the fastest tree, under each link."""
+    lines = [f"| | fastest gossip | tree | {' | '.join(LINKS)} |", "|---|---|---|---:|---:|---:|"]
+    for name, found in rows.items():
+        chosen = [found[title]["tree"] for title in LINKS]
+        words = dict.fromkeys(f"`{each['name']}` with `{each['quantizer']}`" for each in chosen)
+        counts = dict.fromkeys(str(each["chunks"]) for each in chosen)
+        cells = [name, " or ".join(dict.fromkeys(found[title]["gossip"] for title in LINKS))]
+        cells.append(f"{' or '.join(words)}, C = {' or '.join(counts)}")
+        cells += [f"{found[title]['seconds']:.3g} / {found[title]['tree']['seconds']:.3g} s" for title in LINKS]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main():
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--w1a", default=None, help="the file w1a, for the last column")
@@ -143,7 +159,9 @@ def main():
         rows[name] = row(column, target, told.w1a, cells)
         told.out.write_text(json.dumps(rows, indent=1))
         print(name, rows[name], flush=True)
-    print(table(rows))
+    rows = {name: rows[name] for name in (f"{column}, {target:g}" for column, target in columns()) if name in rows}
+    told.out.with_suffix(".md").write_text(f"{table(rows)}\n\nGossip / tree\n\n{short_table(rows)}\n")
+    print(short_table(rows))
 
 
 if __name__ == "__main__":

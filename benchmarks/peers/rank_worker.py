@@ -52,7 +52,8 @@ def main():
     method = EdgeDual(**given["sizes"], quantizer=make_quantizer(given["quantizer"], problem.dim))
     notes = note(folder, every)
     network = make_network("ring", problem.nodes, weights="metropolis")
-    run_mpi(problem, network, method, iterations=given["iterations"], scoring=False)
+    # One record, at the end: for each, all ranks gather counts, which takes several trips over a slow link.
+    run_mpi(problem, network, method, iterations=given["iterations"], record_every=given["iterations"], scoring=False)
     notes.save()
 
 

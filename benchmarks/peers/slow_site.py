@@ -16,7 +16,7 @@ import numpy as np
 
 from lessbits import Consensus, EdgeDual, Faults, LeastSquares, Logistic, MethodRequest, make_network, make_quantizer
 from lessbits._internal.randomness import make_seed
-from lessbits.engines.peers.replay import Moment, ReplayProgram, _advance, order
+from lessbits.engines.peers.replay import ReplayProgram, advance, masks, order
 from lessbits.engines.peers.schedule import Turn
 from lessbits.methods.base import Start
 from lessbits.methods.gradients import Gradients
@@ -92,20 +92,14 @@ def times_to(problem, network, method, turns, ends, level):
     )
     state = late.init(program.problem, program.local, Start())
     boxes = (state.waiting.payload, state.waiting.payload)
-    link = {
-        (a, b): row for row, (a, b) in enumerate(zip(network.owner.tolist(), network.neighbor.tolist(), strict=True))
-    }
+    numbers = {str(node): node for node in range(network.nodes)}
+    ends_of = zip(network.owner.tolist(), network.neighbor.tolist(), strict=True)
+    link = {(str(first), str(second)): row for row, (first, second) in enumerate(ends_of)}
     solution = np.asarray(problem.solution)
     time, curve = 0.0, []
     for number, moment in enumerate(order(turns)):
-        now = Moment(np.zeros(network.nodes, bool), *(np.zeros(network.links, bool) for _ in range(3)))
-        for site, turn in moment:
-            node, taken = int(site), turns[site][turn]
-            now.awake[node] = True
-            now.up[[link[node, int(other)] for other in taken.up]] = True
-            now.applied[[link[node, int(other)] for other in taken.applied]] = True
-            time = max(time, ends[site][turn])
-        state, boxes = _advance(program, state, boxes, now)
+        state, boxes = advance(program, state, boxes, masks(moment, turns, numbers, link))
+        time = max([time, *(ends[site][turn] for site, turn in moment.end)])
         if number % 5 == 0:
             error = np.square(np.asarray(state.x) - solution).sum(axis=1).max() / np.square(solution).sum()
             curve.append((time, float(error)))

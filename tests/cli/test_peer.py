@@ -42,7 +42,8 @@ def test_sites_are_prepared_and_started_by_hand(tmp_path, monkeypatch, capsys):
     commands = [line.split()[2:] for line in found.out.splitlines()]
     assert [command[0] for command in commands] == ["run"] * 3
     roster = tmp_path / "mine" / "roster.toml"
-    roster.write_text(roster.read_text().replace("1e-09", "1e-05").replace("0.0001", "0.0005"))
+    roster.write_text(roster.read_text().replace("1e-09", "1e-05").replace("5e-05", "0.0005"))
+    checkpoint = tmp_path / "mine" / "site-2" / "state" / "checkpoint.safetensors"
     extra = ("--json", "result.json", "--patience", "2", "--checkpoint-every", "0.5")
     sites = [start(tmp_path, *command, *extra) for command in commands]
     try:
@@ -54,7 +55,7 @@ def test_sites_are_prepared_and_started_by_hand(tmp_path, monkeypatch, capsys):
                 text=True,
                 check=False,
             )
-            if asked.returncode == 0 and json.loads(asked.stdout)["iteration"] > 50:
+            if asked.returncode == 0 and json.loads(asked.stdout)["iteration"] > 50 and checkpoint.exists():
                 break
         sites[2].kill()
         sites[2].communicate()
@@ -162,6 +163,11 @@ def test_a_site_that_waits_names_its_neighbours(tmp_path):
     view.waiting(["paris"])
     assert said[0].startswith("waiting for paris to say")
     assert member.trusted["paris"].fingerprint in said[1]
+    view.started -= 100  # as if reading the data had taken so long
+    site = town.site_run("berlin").site
+    view.show(site)
+    assert view.snapshot()["seconds"] >= 100  # curves of the live page would go back in time else
+    site.thread.shutdown()
 
 
 def test_the_roster_of_the_page_is_one(tmp_path):

@@ -10,7 +10,7 @@ from lessbits.report.peer_text import LAST_EVENTS, duration, status_text
 
 def neighbour(site: str, state: str = "connected", **facts: Any) -> dict[str, Any]:
     usual = {"why": "", "round": 1233, "epoch": 1, "iteration": 1234, "sent_bytes": 412_345, "received_bytes": 399_999}
-    usual |= {"heard_seconds": 0.2, "patience_seconds": 10.0, "fingerprint": "3f9a 11c2"}
+    usual |= {"estimate": 0.02, "heard_seconds": 0.2, "patience_seconds": 10.0, "fingerprint": "3f9a 11c2"}
     return {"site": site, "state": state, **usual, **facts}
 
 
@@ -44,9 +44,9 @@ def test_the_site_its_neighbours_and_the_last_events_are_printed(snapshot: dict[
         "",
     ]
     words = [line.split() for line in lines[8:]]
-    assert words[0] == ["neighbour", "state", "round", "starts", "heard", "patience", "sent", "received"]
-    assert words[2] == ["paris", "set", "aside", "1,233", "1", "14.2", "s", "10", "s", "3.3", "Mbit", "3.2", "Mbit"]
-    assert words[3] == ["rome", "connected", "1,233", "1", "0.2", "s", "10", "s", "3.3", "Mbit", "3.2", "Mbit"]
+    assert words[0] == ["neighbour", "state", "round", "starts", "error", "heard", "patience", "sent"]
+    assert words[2] == ["paris", "set", "aside", "1,233", "1", "0.02", "14.2", "s", "10", "s", "3.3", "Mbit"]
+    assert words[3] == ["rome", "connected", "1,233", "1", "0.02", "0.2", "s", "10", "s", "3.3", "Mbit"]
     assert lines[12] == "paris, set aside: silent for 10.2 s"
     assert lines[13:15] == ["", "Last events"]
     assert [line.split()[-1] for line in lines[15:]] == ["3", "4", "5", "6", "7"]
@@ -55,7 +55,8 @@ def test_the_site_its_neighbours_and_the_last_events_are_printed(snapshot: dict[
 
 def test_all_fits_80_columns(snapshot: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    large = {"round": 123_456_789, "epoch": 12_345, "heard_seconds": 86_399, "patience_seconds": 3_599}
+    large = {"round": 123_456_789, "epoch": 12_345, "estimate": 1.23e-300}
+    large |= {"heard_seconds": 86_399, "patience_seconds": 3_599}
     snapshot["neighbours"] = [neighbour("universitätsspital-zürich" * 3, "waited for", why="w" * 100, **large)] * 3
     snapshot["message"] = "a long message " * 20
     snapshot["events"] = [{"seconds": 1e6, "text": "a long event " * 20}]

@@ -67,7 +67,7 @@ def _next_steps(name: str, place: Path, address: str | None, renew: bool) -> lis
         return [
             send,
             f"They put it in place of the old {name}.pem in their folder of certificates, without a restart.",
-            f"Do the same here, then start this site again: lessbits peer run {_quoted(place / 'site.toml')}",
+            "Do the same here, then start this site again, with the same command as before.",
         ]
     entry = f"[sites.{name}]" if "." not in name else f'[sites."{name}"]'
     reached = f' with address = "{address}"' if address else ", without an address"
@@ -75,7 +75,7 @@ def _next_steps(name: str, place: Path, address: str | None, renew: bool) -> lis
         send,
         f"The roster gets the table {entry}{reached}, and the links of this site.",
         f"Put roster.toml in {place}, and the certificates of all sites in {place / 'certificates'}.",
-        f"Join: lessbits peer run {_quoted(place / 'site.toml')}",
+        f"Join: lessbits peer run {_quoted(place / 'site.toml')} --data FILE",
     ]
 
 

@@ -68,11 +68,18 @@ class FadingCodec(Codec):
     @property
     def settings(self) -> tuple[Hashable, ...]:
         """The schedule, and those of the levels."""
-        return int(self.quantizer.first), int(self.quantizer.fall), *self.inner.settings
+        return self.schedule, *self.inner.settings
+
+    @property
+    def schedule(self) -> tuple[Hashable, ...]:
+        """What the spacings follow from."""
+        table = self.quantizer.table
+        known = int(self.quantizer.first), int(self.quantizer.fall)
+        return known if table is None else (*known, *np.asarray(table).tolist())
 
     def agreement(self) -> bytes:
         """The schedule, and what the levels' codec agrees on."""
-        return repr(self.settings[:2]).encode() + self.inner.agreement()
+        return repr(self.schedule).encode() + self.inner.agreement()
 
     def _known(self, key: np.ndarray) -> tuple[Any, Any, Any]:
         low, high, spacing = np.asarray(key, np.uint32)

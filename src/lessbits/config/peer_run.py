@@ -107,7 +107,7 @@ async def _run(setup: PeerSetup, request: PeerRequest) -> SiteResult:
                 parts = await _agree(setup, facts, asked)
                 run = _site_run(setup, request, parts, doors)
                 run.tell_end = facts.tell_end
-                view.site = run.site
+                view.show(run.site)
                 asked.call(run.leave)
                 with _logged(request, run, view):
                     return await run.run()

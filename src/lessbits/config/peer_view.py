@@ -55,6 +55,11 @@ class PeerView:
         does += [f"reads {data}"] if data is not None else []
         self.say(f"{member.name} of the run {roster.run!r}: {', '.join(does)}")
 
+    def show(self, site: Site) -> None:
+        """Show a site from now on. Its time began with the process: on the live page, time must not go back."""
+        self.site = site
+        site.started = self.started
+
     def snapshot(self) -> dict[str, Any]:
         """Return what is known of the site, as plain values."""
         if self.site is not None:
@@ -65,7 +70,7 @@ class PeerView:
     def _neighbours(self) -> list[dict[str, Any]]:
         """Return the neighbours of the roster, with none of which there is a link yet."""
         counts = dict.fromkeys(("round", "epoch", "iteration", "sent_bytes", "received_bytes"), 0)
-        times = dict.fromkeys(("heard_seconds", "patience_seconds"))
+        times = dict.fromkeys(("estimate", "heard_seconds", "patience_seconds"))
         return [
             {
                 "site": name,

@@ -21,6 +21,7 @@ BUILT_IN = {
     "tree": "tree.Tree",
     "newton-tree": "newton_tree.NewtonTree",
     "accelerated": "accelerated.Accelerated",
+    "scheduled": "scheduled.Scheduled",
     "dgd": "dgd.Dgd",
     "qdgd": "qdgd.Qdgd",
     "choco": "choco.Choco",

@@ -17,8 +17,9 @@ from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.training.links import Links
 from lessbits.training.marks import compare_marks, settings_mark, values_mark
 from lessbits.training.mpi import default_links
-from lessbits.training.partners import network_of
+from lessbits.training.partners import network_between
 from lessbits.training.rule import Rule
+from lessbits.training.stability import choose_rule
 from lessbits.training.state import check_state, sent_line
 
 VERSION = 1  # of state_dict
@@ -42,7 +43,7 @@ class Gossip:
         every: Local steps between two exchanges.
         quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of an array.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
-        rule: The numbers of the method.
+        rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
         links: What carries bytes; by default MPI, if several processes were started.
         seed: Seed of random rounding, the same at all nodes.
     """
@@ -63,8 +64,11 @@ class Gossip:
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.neural.Rule")
         if not self.links.steady:
             raise InputError("these links may fail, which lessbits.torch alone can bear: take MPI or ThreadLinks")
-        self.layout, self.numbers = Layout(params), Numbers.of(self.rule)
+        self.layout = Layout(params)
         self.quantizer = WeightQuantizer(quantizer, self.layout.sizes)
+        connected = network_between(self.links, network)
+        self.rule = choose_rule(self.rule, connected, self.quantizer.name, self.links.node)
+        self.numbers = Numbers.of(self.rule)
         self.steps = self.exchanges = 0
         self.carry = jnp.zeros((1, self.layout.size), jnp.float32) if self.layout.rounded else None
         self.old = self._gather(params)
@@ -72,8 +76,8 @@ class Gossip:
         self.momentum = jnp.zeros_like(self.old)
         self._add = jax.jit(self.layout.add)
         self.memory: Memory | None = None
-        if self.links.nodes > 1:
-            self.memory = self._meet(network_of(network, self.links.nodes))
+        if connected is not None:
+            self.memory = self._meet(connected)
 
     @property
     def bits(self) -> int:
@@ -85,7 +89,7 @@ class Gossip:
         self.layout.check(params)
         self.steps += 1
         if self.rule.dual and self.exchanges:
-            params = self._add(params, self.dual[0], jnp.float32(self.rule.dual / self.every))
+            params = self._add(params, self.dual[0], jnp.float32(self.rule.numbers.dual / self.every))
         return self.exchange(params) if self.rule.due(self.steps, self.every) else params
 
     def exchange(self, params: Tree) -> Tree:

@@ -146,6 +146,11 @@ class Problem(ABC):
         """
         return self.mean_curvature(np.zeros(self.dim), SINGLE_PROCESS) if self.nearly_flat else self.convexity
 
+    @cached_property
+    def mean_convexity(self) -> float:
+        """μ of the mean loss at the origin, which may be far above that of the worst node; at least `convexity`."""
+        return max(self.convexity, self.mean_curvature(np.zeros(self.dim), SINGLE_PROCESS))
+
     @property
     def nearly_flat(self) -> bool:
         """Whether a local loss may be flat in a direction where the mean loss is not."""
@@ -154,6 +159,13 @@ class Problem(ABC):
     def mean_curvature(self, point: np.ndarray, team: Team) -> float:
         """Smallest eigenvalue of the mean of all Hessians at a point; zero if it is not known."""
         return smallest_curvature(self, point, team)
+
+    def first_squares(self) -> np.ndarray:
+        """Mean squares of a coordinate of the first iterate and of its gradient, float64 [nodes, 2]."""
+        x = self.start()
+        rows = np.stack([np.asarray(x, float), np.asarray(self.gradient(x), float)], axis=1)
+        self.raise_failure()
+        return np.mean(rows**2, axis=-1)
 
     @property
     def has_solution(self) -> bool:

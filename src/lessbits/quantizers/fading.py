@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from lessbits._internal.pytrees import pytree
@@ -42,10 +43,13 @@ class Fading(Quantizer):
     R² per iteration, or as the method does with exact messages if that is slower (docs/fewest-bits.md). Choose R near
     what the method can do, and Δ₀ near the distance to the solution at the start, in each coordinate. If the schedule
     is faster than the method, Δ is multiplied by a power of two, which is sent, so that levels stay below 2^20.
+
+    With a table, the first spacings are those of the table, and Δ₀R^k begins after it (theory/schedules.py).
     """
 
     first: int  # log2 Δ₀, in 1/OCTAVE
     fall: int  # -log2 R, in 1/OCTAVE
+    table: jax.Array | None = None  # log2 of the spacings of the first iterations, in 1/OCTAVE, int32
 
     @classmethod
     def make(cls, spacing: float, factor: float) -> "Fading":
@@ -60,6 +64,13 @@ class Fading(Quantizer):
             raise InputError(f"{spelling} was given, but the factor must be from 0.5 to 0.99999")
         return cls(round(OCTAVE * math.log2(spacing)), fall)
 
+    def after(self, spacings: np.ndarray, first: float) -> "Fading":
+        """Return the quantizer that begins with these spacings, and continues with Δ₀ = `first`."""
+        half = OCTAVE // STEPS // 2  # `spacing` rounds down
+        logarithms = np.round(OCTAVE * np.log2([*spacings, first])).astype(np.int64)
+        *table, last = np.clip(logarithms + half, FINEST, -FINEST).tolist()
+        return Fading(last, self.fall, jnp.asarray(table, jnp.int32))
+
     @property
     def name(self) -> str:
         """The spelling that `make_quantizer` reads."""
@@ -73,7 +84,13 @@ class Fading(Quantizer):
     def spacing(self, iteration: jax.Array | int) -> jax.Array:
         """Return Δ of an iteration, float32: one of 16 values per octave, from integer arithmetic."""
         last = (self.first - FINEST) // self.fall
-        logarithm = self.first - self.fall * jnp.minimum(jnp.asarray(iteration, jnp.int32), last)
+        iteration = jnp.asarray(iteration, jnp.int32)
+        if self.table is None:
+            logarithm = self.first - self.fall * jnp.minimum(iteration, last)
+        else:
+            length = self.table.shape[0]
+            later = self.first - self.fall * jnp.clip(iteration - length, 0, last)
+            logarithm = jnp.where(iteration < length, self.table[jnp.minimum(iteration, length - 1)], later)
         steps = logarithm // (OCTAVE // STEPS)
         word = ((127 + steps // STEPS) << 23) | jnp.asarray(MANTISSAS, jnp.int32)[steps % STEPS]
         return lax.bitcast_convert_type(word, jnp.float32)

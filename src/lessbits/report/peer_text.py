@@ -69,12 +69,12 @@ def _facts(snapshot: Mapping[str, Any]) -> dict[str, str]:
 def _show_neighbours(console: Terminal, neighbours: list[Mapping[str, Any]]) -> None:
     """Print the table, and below it why a neighbour is not connected, which would not fit in it.
 
-    "starts" is how often the link has begun from zero: its epoch.
+    "starts" is how often the link has begun from zero: its epoch. "error" is the neighbour's own estimate.
     """
     if not neighbours:
         console.print("It has no neighbours.")
         return
-    headings = ("neighbour", "state", "round", "starts", "heard", "patience", "sent", "received")
+    headings = ("neighbour", "state", "round", "starts", "error", "heard", "patience", "sent")
     table = number_table("", *headings)
     table.title = None
     for column in table.columns[:2]:
@@ -85,10 +85,10 @@ def _show_neighbours(console: Terminal, neighbours: list[Mapping[str, Any]]) -> 
             _flat(one.get("state")),
             _count(one.get("round")),
             _count(one.get("epoch")),
+            _number(one.get("estimate")),
             duration(one.get("heard_seconds")),
             duration(one.get("patience_seconds")),
             _bits(one.get("sent_bytes")),
-            _bits(one.get("received_bytes")),
         )
     console.print(table)
     for one in neighbours:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lessbits.errors import InputError, MissingPackageError, check_positive
+from lessbits.networks import Network
 from lessbits.torch.event_loop import event_loop
 from lessbits.training.links import Links
 
@@ -63,6 +64,10 @@ class PeerLinks(PeerTalk, Links):
         self.computing_since: float | None = time.monotonic()  # None: it waits for others
         self.about: dict[str, str] | None = None  # what neighbours must have in common; None while this site is closed
         self.most_bytes = HEADER_BYTES
+
+    def network(self) -> Network:
+        """Return the links of the roster."""
+        return self.roster.network()
 
     def open(self, settings: str, model: str, start: str, most_bytes: int) -> None:
         """Accept neighbours and dial them, from now on.

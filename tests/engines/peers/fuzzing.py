@@ -4,17 +4,23 @@ import json
 import random
 import zlib
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from engines.peers.in_process import Town
 
 from lessbits import make_quantizer
+from lessbits._internal.pytrees import take_rows
+from lessbits._internal.randomness import Step, make_seed, message_draws
 from lessbits.codecs import make_codec
 from lessbits.codecs.frames import Place, seal
 from lessbits.engines.peers.edge import Control, Edge, Ends
 from lessbits.engines.peers.facts import Facts
 from lessbits.engines.peers.patience import Patience
 from lessbits.engines.peers.protocol import (
+    DIGEST_BYTES,
     PART_BYTES,
+    PROTOCOL,
     Farewell,
     Greeting,
     Joiner,
@@ -27,8 +33,9 @@ from lessbits.engines.peers.protocol import (
 )
 from lessbits.errors import WireError
 
-ABOUT = {"protocol": 1, "version": "1", "run": "r", "method": "m", "code": "c"}
-DIM = 37
+ABOUT = {"protocol": PROTOCOL, "version": "1", "run": "r", "method": "m", "code": "c"}
+DIM, BODIES = 37, 20
+ODD = (None, -1, -2, 2**32, 10**30, 1e308, "x", "\n", "x" * 101, [], {}, True)  # in place of an entry of a greeting
 
 
 class Sink:
@@ -50,6 +57,10 @@ class Target:
         self.rng = rng
         quantizer = make_quantizer("dit-4", DIM)
         self.codec = make_codec(quantizer, DIM, "entropy", np.dtype("float64"))
+        values = jnp.asarray(np.random.default_rng(0).normal(size=(BODIES, DIM)))
+        draw = message_draws(Step(make_seed(0), jnp.int32(0)), jnp.arange(BODIES), per_link=True)
+        payload = jax.tree.map(np.asarray, quantizer.quantize(values, quantizer.measure(values), draw))
+        self.bodies = [self.codec.encode(take_rows(payload, row)) for row in range(BODIES)]
         self.facts = Facts(Town(folder).member("berlin"), _NoDoors(), lambda names: None)
         self.facts._tell("fact 0", [[1], "<i8", [3]], self.facts.known.setdefault("fact 0", {}))
         self.begin()
@@ -60,7 +71,8 @@ class Target:
         mine, theirs = (self.edge.greeting({**ABOUT, "nonce": digit * 16}) for digit in "12")
         self.edge.meet(Sink(), mine, theirs, Control())
         self.mark = zlib.crc32(b"1" * 16 + b"2" * 16, 77)
-        self.joiner = Joiner(max(self.edge.most_bytes, 4096))
+        # As that of a link, or of one with messages that are longer than a part.
+        self.joiner = Joiner(self.rng.choice([max(self.edge.most_bytes, 4096), 3 * PART_BYTES]))
 
     def take(self, packet):
         """Take a packet of the stream."""
@@ -90,16 +102,19 @@ class Target:
     def right(self):
         """Return a packet that is right, or nearly."""
         rng, edge = self.rng, self.edge
-        body = rng.randbytes(rng.randrange(1, self.codec.most_bytes + 2))
+        body = rng.choice([rng.choice(self.bodies), rng.randbytes(rng.randrange(1, self.codec.most_bytes + 2))])
         number = max(0, edge.round + rng.choice([0, 0, 0, 1, -1, 2]))
+        digest = rng.choice([b"", rng.randbytes(DIGEST_BYTES)])
         frame = seal(body, Place(self.mark, (edge.epoch << 32) | number, 2, 0))
         said = Round(
-            edge.epoch, number, rng.randrange(2**32), rng.randrange(2**32), 0, rng.randrange(1100), 0.5, b"", frame
+            edge.epoch, number, rng.randrange(2**32), rng.randrange(2**32), 0, rng.randrange(1100), 0.5, digest, frame
         )
-        greeting = edge.greeting({**ABOUT, "nonce": "1" * 16})
+        said_of = vars(edge.greeting({**ABOUT, "nonce": "1" * 16}))
+        odd = {rng.choice([*said_of, "other"]): rng.choice(ODD)} if rng.random() < 0.5 else {}
+        greeting = bytes([Kind.GREETING]) + json.dumps({**said_of, **odd}).encode()
         long = bytes([Kind.ROUND]) + bytes(PART_BYTES + 5)
         return rng.choice(
-            [said.packet(), alive(1.0), Farewell("reset", "why").packet(), greeting.packet(), rng.choice(split(long))]
+            [said.packet(), alive(1.0), Farewell("reset", "why").packet(), greeting, rng.choice(split(long))]
         )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 def neighbour(site: str, state: str = "connected", **facts: Any) -> dict[str, Any]:
     usual = {"why": "", "round": 11, "epoch": 1, "iteration": 12, "sent_bytes": 1000, "received_bytes": 900}
-    usual |= {"heard_seconds": 0.2, "patience_seconds": 10.0, "fingerprint": "3f9a 11c2 77de 0a1b"}
+    usual |= {"estimate": 0.02, "heard_seconds": 0.2, "patience_seconds": 10.0, "fingerprint": "3f9a 11c2 77de 0a1b"}
     return {"site": site, "state": state, **usual, **facts}
 
 

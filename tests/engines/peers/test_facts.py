@@ -174,6 +174,12 @@ def test_a_site_that_all_neighbours_refuse_says_why(town):
         gather(facts_of(town, "rome", {"berlin": refused, "paris": refused}))
 
 
+def test_a_site_that_ends_because_it_is_refused_says_so_once(town, caplog):
+    with pytest.raises(InputError, match="another run"):
+        gather(facts_of(town, "paris", {"berlin": InputError("berlin says: facts of another run came")}))
+    assert caplog.text == ""
+
+
 def test_facts_of_another_kind_are_named(town):
     berlin = tell(town, "berlin", 1)
     berlin.merge(tell(town, "paris", 2).packet())

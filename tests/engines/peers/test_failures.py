@@ -35,6 +35,7 @@ def test_a_run_goes_on_with_three_failures(tmp_path):
     with Sites(tmp_path / "run", links, flags=FLAGS, own=own, slowness=200.0) as sites:
         sites.start()
         sites.wait_until((sites.place("site-0") / "state" / "checkpoint.safetensors").exists, "there is a checkpoint")
+        sites.wait_for_iteration(3, "site-3")  # else it may not have been there yet
         sites.signal("site-0", signal.SIGSTOP)
         time.sleep(0.5)
         sites.signal("site-0", signal.SIGCONT)

@@ -171,3 +171,34 @@ def test_a_stop_is_not_believed_far_from_the_target(tmp_path):
         assert not (await task).converged
 
     asyncio.run(run())
+
+
+def test_a_site_that_nobody_can_reach_takes_part_by_dialling(tmp_path):
+    """As behind a firewall: rome has no address, and listens nowhere."""
+    town = Town(tmp_path, ("berlin", "paris", "rome"))
+    town.file.write_text(town.text(addresses={name: town.ports[name] for name in PAIR}))
+    runs = [town.site_run(name, "exact", iterations=40) for name in town.names]
+    runs[2].listen = None
+    results = asyncio.run(run_all(runs))
+    assert runs[2].doors.server is None
+    assert [result.iterations for result in results.values()] == [40, 40, 40]
+    assert runs[2].site.edges["berlin"].round == runs[2].site.edges["paris"].round == 40
+
+
+def test_the_event_loop_never_computes(tmp_path):
+    town = Town(tmp_path, PAIR)
+    runs = [town.site_run(name, "exact", iterations=5) for name in PAIR]
+    node, threads = runs[0].site.node, set()
+
+    def noting(function):
+        def noted(*arguments):
+            threads.add(threading.current_thread().name)
+            return function(*arguments)
+
+        return noted
+
+    for name in ("begin", "send", "receive", "loss", "digest"):
+        setattr(node, name, noting(getattr(node, name)))
+    asyncio.run(run_all(runs))
+    assert len(threads) == 1
+    assert threads.pop().startswith("lessbits-compute")

@@ -71,9 +71,10 @@ def test_lockstep_is_the_simulators_run_bit_for_bit(tmp_path, make, nodes):
 
 @pytest.mark.slow
 @pytest.mark.optimized
-def test_logistic_regression_in_lockstep_is_the_simulators_run(tmp_path):
-    town = ring_of(tmp_path, 5)
-    problem = Logistic.from_parts(*map(list, rows(5, np.random.default_rng(0))), 0.1)
+@pytest.mark.parametrize("nodes", [5, 16])
+def test_logistic_regression_in_lockstep_is_the_simulators_run(tmp_path, nodes):
+    town = ring_of(tmp_path, nodes)
+    problem = Logistic.from_parts(*map(list, rows(nodes, np.random.default_rng(0))), 0.1)
     method = EdgeDual(0.2, 1.0, 0.5, 1.0, make_quantizer("dit-4", 5))
     results = asyncio.run(run_all(sites_of(town, problem, method, iterations=60)))
     simulated = simulate(problem, town.roster.network(), method, iterations=60, seed=SEED)
@@ -88,6 +89,55 @@ def test_a_recorded_run_is_repeated_bit_for_bit(tmp_path, mode):
     results = asyncio.run(run_all(sites_of(town, problem, method, tmp_path, iterations=60, mode=mode)))
     turns = dict(read_schedule(tmp_path / f"{name}.jsonl") for name in town.names)
     assert np.array_equal(replay(problem, town.roster.network(), method, turns, SEED), solutions(results))
+
+
+def play_at_random(nodes, names, random, steps):
+    """Let nodes begin and end iterations in any order, without a network; return what each would have written down."""
+    turns = {name: [Turn(-1, [], [], {}, {}, restored=-1)] for name in names}
+    posted, rounds = {}, {(a, b): 0 for a in names for b in names if a != b}
+    begun = {}
+
+    def begin(name):
+        node, others = nodes[name], [names[number] for number in nodes[name].neighbors]
+        bodies = node.send(0, np.ones(len(others), bool)).bodies
+        posted.update({(name, others[row], rounds[name, others[row]]): body for row, body in bodies.items()})
+        begun[name] = {others[row]: (1, rounds[name, others[row]]) for row in bodies}
+
+    def end(name):
+        others = [names[number] for number in nodes[name].neighbors]
+        there = {row: (other, name, rounds[name, other]) for row, other in enumerate(others)}
+        taken = {row: posted[at] for row, at in there.items() if at in posted and random.random() < 0.7}
+        nodes[name].receive(0, taken)
+        applied = {others[row]: (1, rounds[name, others[row]]) for row in taken}
+        turns[name].append(Turn(len(turns[name]), [], others, begun.pop(name), applied))
+        for other in applied:
+            rounds[name, other] += 1
+
+    for _ in range(steps):
+        name = str(random.choice(names))
+        (end if name in begun else begin)(name)
+    for name in list(begun):
+        end(name)
+    return turns
+
+
+def test_iterations_that_last_while_others_take_several_are_repeated(tmp_path):
+    """A has sent, and waits. C applies that, and later sends to B; B applies that, but what it sent before is for A.
+
+    With these seeds it happens: iterations as a whole cannot be put in an order, their beginnings and ends can.
+    """
+    town = ring_of(tmp_path, 3)
+    problem, _ = least_squares(3)
+    method = EdgeDual(0.05, 1.0, 0.9, 8.0, make_quantizer("dit-4", 6))
+    network, ids = town.roster.network(), town.roster.link_ids()
+    for seed in (3, 8, 13):
+        nodes = {}
+        for number, name in enumerate(town.names):
+            nodes[name] = SiteNode(problem.restrict(np.array([number])), method, network, number, ids, SEED)
+            nodes[name].begin()
+        turns = play_at_random(nodes, town.names, np.random.default_rng(seed), 150)
+        found = replay(problem, network, method, turns, SEED)
+        assert np.array_equal(found, [node.x for node in nodes.values()])
 
 
 def test_all_sites_stop_in_the_same_iteration_at_the_optimum(tmp_path):
@@ -150,7 +200,8 @@ def test_schedules_that_do_not_fit_together_are_refused():
     with pytest.raises(InputError, match="give all schedules"):
         order({"a": [begin, alone]})
     together = {"a": [begin, alone], "b": [begin, Turn(0, [], ["a"], {"a": (1, 0)}, {"a": (1, 0)})]}
-    assert order(together) == [[("a", 0), ("b", 0)], [("a", 1), ("b", 1)]]
+    both = [[(site, number) for site in "ab"] for number in range(2)]
+    assert order(together) == [(both[0], both[0]), (both[1], both[1])]
 
 
 def test_a_schedule_of_two_runs_is_refused(tmp_path):
@@ -181,7 +232,7 @@ def test_moments_of_a_long_run_with_a_slow_site_are_found():
         turns["b"].append(Turn(number, [], ["a"], {"a": (1, number)}, {"a": (1, number)}))
     moments = order(turns)
     assert len(moments) == 1 + 100 * slow
-    when = {place: number for number, moment in enumerate(moments) for place in moment}
+    when = {place: number for number, moment in enumerate(moments) for place in moment.end}
     assert all(when["b", number + 1] <= when["a", 100 * number + 100] for number in range(slow))
     assert all(when["b", number + 1] >= when["a", 100 * number + 1] for number in range(slow))
 

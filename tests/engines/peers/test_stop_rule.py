@@ -204,3 +204,12 @@ def test_the_last_word_of_a_site_goes_before_its_farewell(membership):
     edge.announce(Control(11, 11, 100, 0.0), last=True)
     assert len(edge.outlet.sent) == 1
     assert edge.outlet.announced == []
+
+
+def test_what_neighbours_say_of_their_error_is_shown_once_they_have_said_it(membership):
+    site = site_of(membership)
+    site.edges["berlin"].heard = Control(10, NEVER, 0, 0.25)
+    site.edges["rome"].heard = Control(10, NEVER, 0, float("inf"))
+    assert [one["estimate"] for one in site.snapshot()["neighbours"]] == [0.25, None]
+    site.edges["berlin"].heard = Control(iteration=-1)
+    assert site.snapshot()["neighbours"][0]["estimate"] is None

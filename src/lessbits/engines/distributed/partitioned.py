@@ -92,6 +92,15 @@ class PartitionedProblem(Problem):
         return self.here.mean_curvature(np.zeros(self.dim), self.transport) if flat else self.convexity
 
     @shared_property
+    def mean_convexity(self) -> float:
+        """That of the whole problem."""
+        return max(self.convexity, self.here.mean_curvature(np.zeros(self.dim), self.transport))
+
+    def first_squares(self) -> np.ndarray:
+        """Return those of all nodes."""
+        return self.transport.all_gather(self.here.first_squares())
+
+    @shared_property
     def _single(self) -> float:
         return self._extreme(self._known.sample_smoothness(1), np.max)
 

@@ -121,7 +121,7 @@ class Facts:
 
         Those that this site dials are asked once more, and the others ask soon.
         """
-        roster, name, trusted = self.membership.roster, self.membership.name, self.membership.trusted
+        roster = self.membership.roster
         self.ended, until = True, time.monotonic() + END_SECONDS
         self.stop_asking()
 
@@ -130,7 +130,7 @@ class Facts:
                 await self.doors.ask(other, str(roster.site(other).address), self.packet())
             self.told.add(other)
 
-        dialled = {other for other in trusted if roster.dials(name, other)}
+        dialled = set(self._dialled())
         telling = [asyncio.ensure_future(tell(other)) for other in dialled]
         while (self.heard | dialled) - self.told and time.monotonic() < until:
             await asyncio.sleep(ASK_SECONDS / 10)
@@ -229,16 +229,15 @@ class Facts:
 
         Raise what they say if all of them refuse: one that does may be wrong itself.
         """
-        roster, name = self.membership.roster, self.membership.name
-        asked = [other for other in self.membership.trusted if roster.dials(name, other)]
-        for other in asked:
+        roster = self.membership.roster
+        for other in self._dialled():
             if (task := self.asking.get(other)) is not None and task.done():
                 del self.asking[other]
                 task.result()
             if other not in self.asking:
                 self.asking[other] = asyncio.ensure_future(self._ask(other, str(roster.site(other).address)))
-        if asked and all(other in self.refusals for other in asked):
-            raise self.refusals[asked[0]]
+        if refusal := self._refusal_of_all():
+            raise refusal
 
     async def _ask(self, other: str, address: str) -> None:
         try:
@@ -250,7 +249,17 @@ class Facts:
             self._warn(f"{other}: {error}")
         except InputError as error:
             self.refusals[other] = error
-            self._warn(str(error))
+            if self._refusal_of_all() is None:  # else the site ends with it
+                self._warn(str(error))
+
+    def _dialled(self) -> list[str]:
+        roster, name = self.membership.roster, self.membership.name
+        return [other for other in self.membership.trusted if roster.dials(name, other)]
+
+    def _refusal_of_all(self) -> InputError | None:
+        """Return what a neighbour says, if all that this site dials refuse it."""
+        asked = self._dialled()
+        return self.refusals[asked[0]] if asked and all(other in self.refusals for other in asked) else None
 
     def _warn(self, text: str) -> None:
         if text not in self.warned and len(self.warned) < MOST_WARNINGS:

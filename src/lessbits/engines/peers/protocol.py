@@ -21,6 +21,7 @@ PART_BYTES = 32_768  # longer packets travel in parts, so that signs of life get
 NEVER = 0xFFFFFFFF  # the iteration at which a run stops that does not yet
 MOST_EPOCH = 2**31  # after which epochs begin at 1 again
 NONE = -1  # in place of a CRC
+LARGEST_ESTIMATE = 3e38  # of an error, also in place of infinity: it travels as a float32
 DIGEST_BYTES = 8
 _ROUND = struct.Struct("<BBIIIIIHf")
 _ALIVE = struct.Struct("<Bf")

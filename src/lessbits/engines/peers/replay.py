@@ -1,13 +1,14 @@
 """A recorded run across sites, repeated in the simulator: all nodes in one program, and the same iterates.
 
-Every site has written down which messages it applied in which of its iterations. From that a common time follows: an
-iteration comes after the one before it at its site, and not before those that sent what it applied. In each moment of
-this time some nodes are awake. They send, and then they apply what the record says that they applied.
+Every site has written down which messages it sent and applied in which of its iterations. From that a common time
+follows: an iteration begins after the one before it at its site has ended, and ends not before those have begun that
+sent what it applied. In each moment of this time some nodes begin, and send, and then some end, and apply what the
+record says that they applied.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -20,13 +21,17 @@ from lessbits._internal.pytrees import choose_rows, pytree
 from lessbits._internal.randomness import Step, make_seed
 from lessbits.engines.peers.program import clipped
 from lessbits.engines.peers.roster import Roster
-from lessbits.engines.peers.schedule import Turn, read_schedule
+from lessbits.engines.peers.schedule import At, Turn, read_schedule
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, Start, State
 from lessbits.methods.outbox import Message
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.problems.base import Problem
+
+Place = tuple[str, int]  # a turn: its site, and its number there
+Half = tuple[str, int, bool]  # the beginning of a turn, or its end
+Sent = tuple[str, str, At]  # a message: its sender, its receiver, its epoch and round
 
 
 @pytree
@@ -42,86 +47,137 @@ class ReplayProgram:
 
 
 class Moment(NamedTuple):
-    """Masks of what happens in a moment: who is awake, and on which links something is done."""
+    """Masks of what happens in a moment: who sends, who receives, and on which links something is done."""
 
-    awake: Any  # a mask
-    resets: Any  # a mask
-    up: Any  # a mask
-    applied: Any  # a mask
+    sends: Any  # nodes
+    receives: Any  # nodes
+    resets: Any  # links
+    up: Any  # links
+    applied: Any  # links
 
 
+class Order(NamedTuple):
+    """The turns that begin in a moment, and those that end in it: first the former send, then the latter apply."""
+
+    begin: list[Place]
+    end: list[Place]
+
+
+# Two programs, as at a site: in one, the compiler might compute a message twice, with other bits.
 @jax.jit
-def _advance(program: ReplayProgram, state: State, boxes: tuple[Any, Any], now: Moment) -> Any:
+def _send(program: ReplayProgram, state: State, boxes: tuple[Any, Any], now: Moment) -> Any:
     method, local, owner = program.method, program.local, program.local.owner
-    before = state
-    nobody = jnp.zeros(now.awake.shape, bool)
-    state = method.reset(state, jax.tree.map(jnp.zeros_like, state), nobody, now.resets, local)
+    nobody = jnp.zeros(now.sends.shape, bool)
+    begun = method.reset(state, jax.tree.map(jnp.zeros_like, state), nobody, now.resets, local)
     step, there = Step(program.seed, jnp.int32(0)), replace(local, up=now.up)
-    after, (message,), _ = method.send(step, state, program.problem, there)
+    after, (message,), _ = method.send(step, begun, program.problem, there)
     assert message.active is not None
     assert message.round is not None
-    spoken = message.active & now.awake[owner]
-    even = message.round % 2 == 0
+    spoken, even = message.active & now.sends[owner], message.round % 2 == 0
     first, second = (
         choose_rows(spoken & turn, message.payload, box) for turn, box in zip((even, ~even), boxes, strict=True)
     )
-    inbox = choose_rows(even, *(jax.tree.map(lambda leaf: leaf[program.reverse], box) for box in (first, second)))
+    return choose_by_axis(now.sends, now.sends[owner], after, state), (first, second)
+
+
+@jax.jit
+def _receive(program: ReplayProgram, state: State, boxes: tuple[Any, Any], now: Moment) -> State:
+    method, local, owner = program.method, program.local, program.local.owner
+    even = state.round % 2 == 0
+    inbox = choose_rows(even, *(jax.tree.map(lambda leaf: leaf[program.reverse], box) for box in boxes))
+    outbox = (Message(state.waiting.payload, per_link=True, round=state.round),)
     received = (Message(inbox, per_link=True, active=now.applied),)
-    after = method.receive(step, after, (message,), received, there)
+    after = method.receive(Step(program.seed, jnp.int32(0)), state, outbox, received, local)
     if program.clip is not None:
         after = clipped(after, method, local, program.clip)
-    return choose_by_axis(now.awake, now.awake[owner], after, before), (first, second)
+    return choose_by_axis(now.receives, now.receives[owner], after, state)
 
 
-def order(turns: Mapping[str, Sequence[Turn]]) -> list[list[tuple[str, int]]]:
-    """Return the turns of all sites, by moment: for each the sites that take one, and its number there.
+def advance(program: ReplayProgram, state: State, boxes: tuple[Any, Any], now: Moment) -> tuple[State, tuple[Any, Any]]:
+    """Return the state after a moment, and the messages that were sent last in even and in odd rounds."""
+    if now.sends.any():
+        state, boxes = _send(program, state, boxes, now)
+    return _receive(program, state, boxes, now) if now.receives.any() else state, boxes
 
-    A turn comes after the one before it, and not before those that sent what it applies. Two turns that apply each
-    other's message, as in lockstep, are in one moment, in which all send before any receives.
+
+def order(turns: Mapping[str, Sequence[Turn]]) -> list[Order]:
+    """Return the turns of all sites, by moment.
+
+    A turn begins with what it sends, and ends with what it applies. Meanwhile others may take several turns. It begins
+    after the one before it has ended, ends not before those have begun that sent what it applies, and begins not before
+    what it overwrites was applied: of each link, the last message of even and of odd rounds is kept.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    needs = _needs(turns)
-    places = list(needs)
-    index = {place: number for number, place in enumerate(places)}
-    before = [(index[site, number - 1], index[site, number]) for site, number in places if number]
-    sent = [(index[source], index[place]) for place, sources in needs.items() for source in sources]
-    start, end = np.array([*before, *sent], np.int64).reshape(-1, 2).T
-    graph = csr_array((np.ones(len(start), np.int8), (start, end)), shape=(len(places),) * 2)
-    count, moment_of = connected_components(graph, connection="strong")  # turns that wait for each other
-    if any(moment_of[first] == moment_of[second] for first, second in before):
-        raise InputError("the schedules do not fit together: they belong to different runs")
-    waits: list[dict[int, int]] = [{} for _ in range(count)]  # for which others each set of turns waits, and how long
-    for number, (first, second) in enumerate(zip(moment_of[start].tolist(), moment_of[end].tolist(), strict=True)):
-        if first != second:
-            waits[second][first] = max(waits[second].get(first, 0), int(number < len(before)))
-    when = [0] * count
-    for each in TopologicalSorter(dict(enumerate(waits))).static_order():
-        when[each] = max((when[other] + later for other, later in waits[each].items()), default=0)
-    moments: list[list[tuple[str, int]]] = [[] for _ in range(max(when) + 1)]
-    for place in places:
-        moments[when[moment_of[index[place]]]].append(place)
-    return moments
+    needs, frees = _needs(turns)
+    later: dict[Half, list[tuple[Half, int]]] = {}  # what each half of a turn comes after, and by how many moments
+    for site, mine in turns.items():
+        for number in range(len(mine)):
+            place = (site, number)
+            before = [((site, number - 1, True), 1)] if number else []
+            later[*place, False] = before + [((*other, True), 1) for other in frees[place]]
+            later[*place, True] = [((*place, False), 0)] + [((*other, False), 0) for other in needs[place]]
+    try:
+        sorted_halves = list(
+            TopologicalSorter({half: [other for other, _ in later[half]] for half in later}).static_order()
+        )
+    except CycleError:
+        raise InputError("the schedules do not fit together: they belong to different runs") from None
+    when: dict[Half, int] = {}
+    for half in sorted_halves:
+        when[half] = max((when[other] + moments for other, moments in later[half]), default=0)
+    found = [Order([], []) for _ in range(max(when.values()) + 1)]
+    for (site, number, ends), moment in sorted(when.items(), key=lambda item: item[0][1]):
+        found[moment][ends].append((site, number))
+    return found
 
 
-def _needs(turns: Mapping[str, Sequence[Turn]]) -> dict[tuple[str, int], list[tuple[str, int]]]:
-    """Return for each turn, as site and number, those that sent what it applies; turns are sorted by number."""
-    sent: dict[tuple[str, str, int, int], tuple[str, int]] = {}
+def _needs(turns: Mapping[str, Sequence[Turn]]) -> tuple[dict[Place, list[Place]], dict[Place, list[Place]]]:
+    """Return for each turn those that sent what it applies, and those that applied what it overwrites."""
+    sent, applied = dict[Sent, Place](), dict[Sent, Place]()
     for site, mine in turns.items():
         for number, turn in enumerate(mine):
-            for other, at in turn.sent.items():
-                sent.setdefault((site, other, *at), (site, number))
-    needs: dict[tuple[str, int], list[tuple[str, int]]] = {}
-    for number in range(max(len(mine) for mine in turns.values())):
-        for site, mine in turns.items():
-            applied = mine[number].applied if number < len(mine) else {}
-            sources = [(other, site, *at) for other, at in applied.items()]
-            if any(source not in sent for source in sources):
-                raise InputError(f"{site} applied a message that nobody has written down: give all schedules")
-            if number < len(mine):
-                needs[site, number] = [sent[source] for source in sources]
-    return needs
+            # A message that was sent again, by a site that went back to its checkpoint, had not arrived before.
+            sent |= {(site, other, at): (site, number) for other, at in turn.sent.items()}
+            applied |= {(other, site, at): (site, number) for other, at in turn.applied.items()}
+    if unknown := next((each for each in applied if each not in sent), None):
+        raise InputError(f"{unknown[1]} applied a message that nobody has written down: give all schedules")
+    needs: dict[Place, list[Place]] = {(site, number): [] for site in turns for number in range(len(turns[site]))}
+    frees: dict[Place, list[Place]] = {place: [] for place in needs}
+    for message, place in applied.items():
+        needs[place].append(sent[message])
+    kept: dict[tuple[str, str, int], Sent] = {}  # the message that is kept, by link and parity of its round
+    for message, place in sorted(sent.items(), key=lambda item: item[1][1]):
+        box = (*message[:2], message[2][1] % 2)
+        if (old := kept.get(box)) in applied:
+            frees[place].append(applied[old])
+        kept[box] = message
+    return needs, frees
+
+
+def masks(
+    moment: Order,
+    turns: Mapping[str, Sequence[Turn]],
+    numbers: Mapping[str, int],
+    link: Mapping[tuple[str, str], int],
+) -> Moment:
+    """Return what happens in a moment, as masks.
+
+    Args:
+        moment: The turns that begin and end in it.
+        turns: The turns of all sites.
+        numbers: The number of each site.
+        link: The number of each link, by the names of its ends.
+    """
+    now = Moment(*(np.zeros(len(numbers), bool) for _ in range(2)), *(np.zeros(len(link), bool) for _ in range(3)))
+    for site, number in moment.begin:
+        turn = turns[site][number]
+        now.sends[numbers[site]] = turn.restored is None
+        for others, mask in ((turn.resets, now.resets), (turn.up, now.up)):
+            mask[[link[site, other] for other in others]] = True
+    for site, number in moment.end:
+        turn = turns[site][number]
+        now.receives[numbers[site]] = turn.restored is None
+        now.applied[[link[site, other] for other in turn.applied]] = True
+    return now
 
 
 def replay(
@@ -182,20 +238,13 @@ def _run(
     saved: dict[tuple[str, int], State] = {}
     owner = np.asarray(program.local.owner)
     for moment in order(schedules):
-        now = Moment(np.zeros(len(numbers), bool), *(np.zeros(len(owner), bool) for _ in range(3)))
-        for site, number in moment:
-            turn = schedules[site][number]
-            if turn.restored is not None:
-                kept = fresh if turn.restored < 0 else saved[site, turn.restored]
+        for site, number in moment.begin:
+            if (restored := schedules[site][number].restored) is not None:
+                kept = fresh if restored < 0 else saved[site, restored]
                 mine = np.arange(len(numbers)) == numbers[site]
                 state = choose_by_axis(mine, mine[owner], kept, state)
-                continue
-            now.awake[numbers[site]] = True
-            for others, mask in ((turn.resets, now.resets), (turn.up, now.up), (turn.applied, now.applied)):
-                mask[[link[site, other] for other in others]] = True
-        if now.awake.any():
-            state, boxes = _advance(program, state, boxes, now)
-        for site, number in moment:
+        state, boxes = advance(program, state, boxes, masks(moment, schedules, numbers, link))
+        for site, number in moment.end:
             if schedules[site][number].checkpoint:
                 saved[site, schedules[site][number].checkpoint] = state
     return np.asarray(state.x)

@@ -24,7 +24,7 @@ from lessbits.engines.peers.edge import DIGEST_EVERY, Control, Edge, Ends
 from lessbits.engines.peers.options import Membership, SiteOptions
 from lessbits.engines.peers.patience import BEAT, Patience
 from lessbits.engines.peers.program import Applied, Sent, SiteNode
-from lessbits.engines.peers.protocol import NEVER, Farewell
+from lessbits.engines.peers.protocol import LARGEST_ESTIMATE, NEVER, Farewell
 from lessbits.engines.peers.schedule import Schedule
 from lessbits.engines.peers.snapshot import snapshot_of
 from lessbits.errors import WireError
@@ -110,7 +110,7 @@ class Site:
         """What this site says of itself."""
         agreed = self.agreement
         stop = self.iteration if agreed.ended else NEVER
-        return Control(self.iteration, stop, agreed.streak, min(self.estimate, 3e38), agreed.sites)
+        return Control(self.iteration, stop, agreed.streak, min(self.estimate, LARGEST_ESTIMATE), agreed.sites)
 
     def by_row(self) -> list[Edge]:
         """Return the edges in the order of the node's links."""

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lessbits.engines.peers.edge import Control
+from lessbits.engines.peers.protocol import LARGEST_ESTIMATE
+
 if TYPE_CHECKING:
     from lessbits.engines.peers.site import Site
 
@@ -36,6 +39,7 @@ def snapshot_of(site: "Site") -> dict[str, Any]:
                 "round": edge.round,
                 "epoch": edge.epoch,
                 "iteration": max(edge.heard.iteration, 0),
+                "estimate": _known(edge.heard),
                 "sent_bytes": edge.sent_bytes,
                 "received_bytes": edge.received_bytes,
                 "heard_seconds": round(edge.patience.silent, 2),
@@ -46,3 +50,8 @@ def snapshot_of(site: "Site") -> dict[str, Any]:
         ],
         "events": list(site.events),
     }
+
+
+def _known(said: Control) -> float | None:
+    """Return a neighbour's estimate of its error; None if it has none yet, or has not said it."""
+    return said.estimate if said.iteration >= 0 and abs(said.estimate) < LARGEST_ESTIMATE else None

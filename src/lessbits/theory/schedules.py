@@ -1,0 +1,154 @@
+"""The search for schedules: L-BFGS over the step sizes and spacings of all iterations, for several numbers of them."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits._internal.quick_programs import quick_jit
+from lessbits.theory.schedule_modes import Modes, Schedule, course, entropies, expected_course, smooth_entropy
+
+LEAST_ROOM = 0.02  # share of the target that is left to the noise at least
+STARTED_ROOM = 0.9  # share of the target above which the error from the start is penalized
+PENALTY = 50.0  # for that, in kbit per factor e
+SHARES = (0.55, 0.25, 0.1)  # of the iterations that constant step sizes need: where searches start
+STEPS = (120, 600)  # of L-BFGS: for each number of iterations, and at the end
+FLATNESS = 1e-6  # relative decrease of the bits at which L-BFGS ends
+LENGTHS = (0.7, 1.4, 0.87, 1.15)  # factors on the number of iterations that are tried in turn
+LONGEST = 500  # iterations of a schedule
+DEVIATIONS = 2.0  # standard deviations of the error, as a margin
+WORSE = 1.2  # factor of the bits that the margin may cost
+OCTAVE_STEPS = 16  # spacings in an octave, as `fading` has them
+BOUNDS = ((-12.0, 0.0), (-12.0, 0.0), (-6.0, 8.0), (-60.0, 20.0))  # of the rows of a point
+
+
+def find_schedule(modes: Modes, target: float, header: float) -> Schedule:
+    """Return the schedule with the fewest bits for which the model expects a squared error below `target`.
+
+    Every iteration is stable by itself: η ≤ 1/L and ηθ ≤ 1/λ_max. So the run does not explode where the model is wrong.
+    On rings this costs no bits.
+
+    Args:
+        modes: The modes.
+        target: E‖x_i - x*‖² to reach, mean over the nodes.
+        header: Bits of a message besides its levels.
+    """
+    with jax.enable_x64(True):
+        search = _Search(modes, target, header)
+        best = min((search.descend(point, STEPS[0]) for point in search.starts()), key=lambda found: found[0])
+        for factor in LENGTHS:
+            while True:
+                length = best[1].shape[1]
+                changed = min(max(1, round(length * factor)), LONGEST)
+                tried = search.descend(_stretched(best[1], changed), STEPS[0]) if changed != length else best
+                if tried[0] >= best[0]:
+                    break
+                best = tried
+        # Errors of runs vary: they should be below the target in nearly all.
+        expected = expected_course(modes, search.schedule(best[1]))
+        search.target = target * target / (target + DEVIATIONS * expected.deviation)
+        end = search.descend(best[1], STEPS[1])
+        if end[0] > WORSE * best[0]:  # the lower target has led L-BFGS astray
+            search.target, end = target, best
+        return _on_grid(modes, search.schedule(end[1]), target)
+
+
+class _Search:
+    """Schedules as points: rows log(ηL), log(ηθλ_max), log-odds of α, and log Δ up to a common factor."""
+
+    def __init__(self, modes: Modes, target: float, header: float) -> None:
+        self.modes = Modes(*(jnp.asarray(each) for each in modes))  # type: ignore[arg-type]
+        self.target, self.header = target, header
+        self.smoothness, self.largest = float(modes.curvature.max()), float(modes.eigenvalue.max())
+        self.table = jnp.asarray(entropies())
+        self.judge = quick_jit(jax.value_and_grad(self.cost))
+
+    def starts(self) -> Iterator[np.ndarray]:
+        """Yield points to start from: Nesterov's method for the network, for as long as it needs, and shorter."""
+        eigenvalues, curvatures = np.asarray(self.modes.eigenvalue), np.asarray(self.modes.curvature)
+        connected = float(eigenvalues[eigenvalues > 0].min() / self.largest)
+        conditioned = float(curvatures.min() / self.smoothness)
+        momentum = min(1.0, 2 * math.sqrt(connected))
+        first = float(self.modes.dim * jnp.max(self.modes.start**2))
+        folds = math.log(max(first / self.target, math.e))
+        needed = folds / (2 * min(math.sqrt(connected), max(conditioned, 4 / LONGEST)))
+        for share in SHARES:
+            count = min(max(2, round(share * needed)), LONGEST)
+            levels = math.log(max(momentum, 1e-3)), math.log(0.9), -1.0
+            yield np.array([*(np.full(count, level) for level in levels), np.linspace(0, -folds / 2, count)])
+
+    def sizes(self, point: Any) -> tuple[jax.Array, ...]:
+        """Return θ, η, α and log Δ of each iteration."""
+        eta, dual, odds, spacing = point
+        eta = jnp.exp(eta) / self.smoothness
+        return jnp.exp(dual) / (eta * self.largest), eta, jax.nn.sigmoid(odds), spacing
+
+    def cost(self, point: jax.Array, count: jax.Array, target: jax.Array) -> jax.Array:
+        """Return kbit per link of the first `count` iterations, with the spacings that the target asks for."""
+        sizes = self.sizes(point)
+        *squares, first, second = course(self.modes, sizes, count)
+        started, noisy = (self.error(each) for each in squares)
+        square = room(started, target) / noisy
+        ratio = 0.5 * jnp.log(first + square * second) - (sizes[3] + 0.5 * jnp.log(square))[:, None]
+        bits = self.modes.dim * smooth_entropy(ratio, self.table) @ self.modes.links + self.header
+        sent = jnp.sum(jnp.where(jnp.arange(point.shape[1]) < count, bits, 0))
+        return sent / 1000 + PENALTY * jnp.maximum(jnp.log(started / (STARTED_ROOM * target)), 0)
+
+    def error(self, squares: jax.Array) -> jax.Array:
+        """Return E‖x_i - x*‖² from the mean squares of coordinates of each mode."""
+        return self.modes.dim * jnp.sum(self.modes.share * squares)
+
+    def descend(self, point: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
+        """Return the cost and the point that L-BFGS finds in so many steps."""
+        from scipy.optimize import minimize
+
+        rows, count = point.shape
+        # Programs are compiled for powers of two only: iterations beyond `count` have no effect.
+        padded = np.pad(point, ((0, 0), (0, 2 ** math.ceil(math.log2(count)) - count)), mode="edge")
+        lower, upper = (np.array(side)[:, None] for side in zip(*BOUNDS, strict=True))
+
+        def judged(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            padded[:, :count] = flat.reshape(rows, count)
+            cost, slope = self.judge(padded, count, self.target)
+            if not (np.isfinite(cost) and np.isfinite(slope).all()):
+                return 1e9, np.zeros_like(flat)
+            return float(cost), np.asarray(slope)[:, :count].ravel()
+
+        options = {"maxiter": steps, "maxcor": 20, "maxfun": 2 * steps, "ftol": FLATNESS}
+        limits = [limit for limit in BOUNDS for _ in range(count)]
+        start = np.clip(point, lower, upper).ravel()
+        end = minimize(judged, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)
+        return float(end.fun), end.x.reshape(rows, count)
+
+    def schedule(self, point: np.ndarray) -> Schedule:
+        """Return the schedule of a point."""
+        sizes = self.sizes(jnp.asarray(point))
+        started, noisy = (self.error(each) for each in course(self.modes, sizes, jnp.asarray(point.shape[1]))[:2])
+        factor = jnp.sqrt(room(started, self.target) / noisy)
+        return Schedule(*(np.asarray(each) for each in (*sizes[:3], factor * jnp.exp(sizes[3]))))
+
+
+def _on_grid(modes: Modes, schedule: Schedule, target: float) -> Schedule:
+    """Round the spacings to the values that quantizers have; all are made a little finer until the target is kept."""
+    for lowered in np.arange(0, 1, 1 / 4):
+        steps = np.round(OCTAVE_STEPS * np.log2(schedule.spacing) - lowered)
+        rounded = schedule._replace(spacing=2 ** (steps / OCTAVE_STEPS))
+        expected = expected_course(modes, rounded)
+        if expected.error + DEVIATIONS * expected.deviation <= target:
+            break
+    return rounded
+
+
+def room(started: jax.Array, target: Any) -> jax.Array:
+    """Return the error that is left to the noise: the target less the error from the start, but above zero."""
+    least, left = LEAST_ROOM * target, target - started
+    return jnp.where(left > least, left, least * jnp.exp(jnp.clip(left / least - 1, -50, 0)))
+
+
+def _stretched(point: np.ndarray, length: int) -> np.ndarray:
+    """Return the same course in another number of iterations."""
+    old, new = (np.linspace(0, 1, count) for count in (point.shape[1], length))
+    return np.array([np.interp(new, old, row) for row in point])
