@@ -17,8 +17,8 @@ from pytorch.digits_sites import EVERY, RULE, loss_of, make_model, train, write_
 
 from lessbits.errors import InputError  # noqa: E402
 from lessbits.torch import Gossip, Rule, ThreadLinks  # noqa: E402
-from lessbits.torch.event_loop import event_loop  # noqa: E402
 from lessbits.torch.layout import Layout  # noqa: E402
+from lessbits.training.event_loop import event_loop  # noqa: E402
 
 
 def train_sites(files, steps, **changes):

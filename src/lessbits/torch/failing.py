@@ -14,10 +14,10 @@ import torch
 
 from lessbits.errors import WireError
 from lessbits.torch.memory import Memory, Read
-from lessbits.torch.peer_links import PeerLinks
 from lessbits.torch.pieces import Piece, Pieces
 from lessbits.torch.sums import stream_words
 from lessbits.training.partners import PER_LINK, neighbours, turns
+from lessbits.training.peer_links import PeerLinks
 
 
 @dataclass
