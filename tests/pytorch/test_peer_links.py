@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("grpc")
 
-from engines.peers.in_process import Town  # noqa: E402
-from pytorch.digits_sites import EVERY, RULE, loss_of, make_model, train, write_sites  # noqa: E402
+from engines.peers.in_process import Town, write_sites  # noqa: E402
+from pytorch.digits_sites import EVERY, RULE, loss_of, make_model, train  # noqa: E402
 
 from lessbits.errors import InputError  # noqa: E402
 from lessbits.torch import Gossip, Rule, ThreadLinks  # noqa: E402

@@ -273,7 +273,7 @@ class Gossip:
         if self.met or self.failing is None:
             return
         self.met = True
-        links = self.failing.links
+        links = self.failing.sites
         model, start, settings = (part.hex() for part in self._marks(links.roster.network()))
         links.number = self.exchanges
         links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
@@ -283,7 +283,7 @@ class Gossip:
 
         A process that has just been started, with neighbours that have not, takes the model of one.
         """
-        reached, model = memory.begin(self._read, self.exchanges)
+        reached, model = memory.begin(lambda: self._read(slice(0, self.layout.size)), self.exchanges)
         self.steps += self.intervals.between(self.exchanges, reached)
         self.exchanges = reached
         self.dual += self.numbers.theta * memory.recover()[: self.layout.trained]
