@@ -21,10 +21,14 @@ from lessbits.problems.curvature import felt_curvature
 from lessbits.tuning.stability import STABILITY_ITERATIONS, Trial, halve_until_stable, try_step_sizes
 
 RAISING_ITERATIONS = 500  # of a trial
+LONG_ITERATIONS = 2000  # of the last trials, where a run is slow
 MOST_MOVES = 16  # trials of one length besides the first
 AVERAGED_BITS = 32  # of a coordinate in an average of all nodes
 FAR, NEAR = 4.0, 2.0  # factors: θ first moves far
 END = 0.1  # share of the records at the end whose largest value is what a run has come to
+SLOWER = 1.1  # by which a run may be slower if its step sizes are half as large: they are safer
+SETTLED = 1e-6  # share of all changes that is left when a run has come to its end
+RISING = 2.0  # growth of the squared disagreement from its lowest value to the end of a run
 ROUNDING = 1e-5  # of a loss in float32; in float64 the square of it
 
 
@@ -46,15 +50,21 @@ def raise_step_sizes(
 ) -> tuple[Method, ChosenWith]:
     """Move step sizes that were not given while trial runs get faster, and return the best, and the cost so far.
 
-    In the end, longer trials must be stable too, and must not be faster with smaller step sizes.
+    In the end, longer trials must be stable too, and smaller step sizes are taken if
+    they are faster there, or hardly slower.
     """
     search, first = _Search(kind, request, seed, spent), kind.step_size_names[0]
     best = search.start(method, RAISING_ITERATIONS)
     for name, factor in ((first, FAR), ("momentum", NEAR), ("eta", NEAR), (first, NEAR), ("alpha", FAR)):
         best = search.climb(best, name, (factor, 1 / factor))
     best = search.start(best, STABILITY_ITERATIONS)
-    for name in ("eta", first):
-        best = search.climb(best, name, (1 / NEAR,))
+    if not settled(search.merit):
+        best = search.start(best, LONG_ITERATIONS)
+    if "momentum" not in kind.step_size_names:  # else long steps and momentum belong together
+        best = search.climb(best, "eta", (1 / NEAR,))
+    smaller = move(best, first, 1 / NEAR, search.free)
+    if smaller is not None and search.is_better(smaller, SLOWER):
+        best = search.climb(smaller, first, (1 / NEAR,))
     return best, search.spent
 
 
@@ -81,13 +91,14 @@ class _Search:
         self.kind, self.request, self.seed, self.spent = kind, request, seed, spent
         derived = {size.name for size in kind.step_sizes if size.derived}
         self.free = kind.undecided(request) | (derived - set(request.given))
-        self.merit, self.left, self.iterations = np.zeros(1), MOST_MOVES, RAISING_ITERATIONS
+        self.merit, self.rising, self.left, self.iterations = np.zeros(1), False, MOST_MOVES, RAISING_ITERATIONS
 
     def start(self, method: Method, iterations: int) -> Method:
         """Return the first step sizes that are stable in trials of this length, which the next ones have too."""
         self.iterations, self.left = iterations, MOST_MOVES
         found = halve_until_stable(self.kind, self.request, method, self.seed, self.spent, iterations)
-        self.spent, self.merit = found.spent, self._merit(found.trial)
+        self.spent = found.spent
+        self.merit, self.rising = self._merit(found.trial), rises(found.trial.disagreements)
         return found.method
 
     def climb(self, best: Method, name: str, factors: Sequence[float]) -> Method:
@@ -95,22 +106,23 @@ class _Search:
         moved = best
         for factor in factors:
             while self.left and (candidate := move(moved, name, factor, self.free)) is not None:
-                if not self._is_better(candidate):
+                if not self.is_better(candidate):
                     break
                 moved = candidate
             if moved is not best:
                 break
         return moved
 
-    def _is_better(self, method: Method) -> bool:
+    def is_better(self, method: Method, slower: float = 1.0) -> bool:
         """Try step sizes, and return whether they are better than the best so far; then they are the best."""
         self.left -= 1
         request = self.request
         trial = try_step_sizes(request.problem, request.network, method, self.seed, None, self.iterations)
-        self.spent, merit = self.spent.plus(trial.cost), self._merit(trial)
-        if not trial.stable or not faster(merit, self.merit):
+        self.spent, merit, rising = self.spent.plus(trial.cost), self._merit(trial), rises(trial.disagreements)
+        better = faster(merit, self.merit, slower) if rising == self.rising else self.rising
+        if not trial.stable or not better:
             return False
-        self.merit = merit
+        self.merit, self.rising = merit, rising
         return True
 
     def _merit(self, trial: Trial) -> np.ndarray:
@@ -119,8 +131,36 @@ class _Search:
         return trial.losses + self.request.felt_convexity / 2 * trial.disagreements
 
 
-def faster(new: np.ndarray, old: np.ndarray) -> bool:
+def rises(disagreements: np.ndarray) -> bool:
+    """Return whether nodes drift apart in the end: such a run loses to one in which they do not.
+
+    >>> rises(0.9 ** np.arange(100)), rises(0.9 ** np.arange(100) + 1e-4 * 1.1 ** np.arange(100))
+    (False, True)
+    """
+    end = len(disagreements) - max(1, int(END * len(disagreements)))
+    last, lowest = float(disagreements[end:].max()), float(disagreements[end // 4 : end].min(initial=np.inf))
+    return last > max(RISING * lowest, ROUNDING**2 * float(disagreements.max()))
+
+
+def settled(merit: np.ndarray) -> bool:
+    """Return whether the first half of a run has all but a millionth of its changes, or what rounding leaves.
+
+    >>> settled(0.5 ** np.arange(100)), settled(0.99 ** np.arange(100))
+    (True, False)
+    """
+    resolution = max(SETTLED, _resolution(merit))
+    return bool(np.ptp(merit[len(merit) // 2 :]) <= resolution * np.ptp(merit))
+
+
+def _resolution(merit: np.ndarray) -> float:
+    return ROUNDING if merit.dtype == np.float32 else ROUNDING**2
+
+
+def faster(new: np.ndarray, old: np.ndarray, slower: float = 1.0) -> bool:
     """Return whether one run is below what both come to, and stays there, before another is.
+
+    With `slower` it may take as many times as long. A run that came to its end in its first half, and ended higher than
+    the other by more than rounding, has stalled: it loses.
 
     >>> slow, fast = 0.9 ** np.arange(50), 0.8 ** np.arange(50)
     >>> faster(fast, slow), faster(slow, fast), faster(slow, slow)
@@ -129,10 +169,12 @@ def faster(new: np.ndarray, old: np.ndarray) -> bool:
     if not np.isfinite(new).all():
         return False
     ends = [float(values[-max(1, int(END * len(values))) :].max()) for values in (new, old)]
-    resolution = ROUNDING if new.dtype == np.float32 else ROUNDING**2
-    level = max(ends) + resolution * float(np.ptp(old))
-    settled = [np.flatnonzero(values > level).max(initial=-1) for values in (new, old)]
-    return bool(settled[0] < settled[1])
+    rounding = _resolution(new) * float(np.ptp(old))
+    below = [np.flatnonzero(values > max(ends) + rounding).max(initial=-1) for values in (new, old)]
+    higher = int(ends[1] > ends[0])
+    if abs(ends[0] - ends[1]) > rounding and below[higher] < len(new) // 2:
+        return higher == 1
+    return bool(below[0] < slower * below[1])
 
 
 def move(method: Method, name: str, factor: float, free: set[str]) -> Method | None:

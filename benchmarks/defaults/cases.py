@@ -1,4 +1,4 @@
-"""Random combinations of network, problem and target, for `benchmarks/defaults.py`."""
+"""Random combinations of network, problem and target, for `python benchmarks/defaults`."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from lessbits.datasets import Samples
 NETWORKS = ("geometric", "barbell", "random-regular:4", "watts-strogatz:4:0.2", "tree", "ring", "star")
 PROBLEMS = ("ridge", "shared ridge", "heterogeneous ridge", "logistic", "logistic", "softmax")
 BINARY = ("a9a", "mushrooms", "w1a", "w8a")
-ROWS = 2000  # of a data set: all runs of a case take seconds
+ROWS = 800  # of a data set: all runs of a case take about a minute
 
 
 def draw_case(seed: int) -> dict:
