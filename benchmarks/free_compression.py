@@ -39,7 +39,7 @@ class Case:
         self.problem, self.network, self.until = problem, network, until
         self.given = {"eta": 1.0, "alpha": 1 / (1 + self.quantizer.omega(problem.dim))}
         request = MethodRequest(problem, network, self.quantizer, Gradients(), given=self.given)
-        self.inputs, self.prediction = theory_inputs(request), predict_step_sizes(request)
+        self.inputs, self.prediction = theory_inputs(request).as_published(), predict_step_sizes(request)
 
     def predicted(self):
         """Return the iterations at the rate of the mean-square analysis, and one in which nothing has arrived yet."""

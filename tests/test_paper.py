@@ -202,13 +202,14 @@ def test_lyapunov_functions_contract_at_the_proven_rate_on_average(logistic, opt
 
 @pytest.mark.slow
 def test_the_variance_bound_of_the_proof_has_a_gap_on_the_star():
-    """The proof bounds each node's noise alike, but the hub's weighs more: Ψ_A can grow (docs/numerics.md).
+    """The proof bounds each node's noise alike, but the hub's weighs more: Ψ_A can grow (docs/theorems.md).
 
     It takes a start where all the error is in the hub's memory; runs from ordinary starts do contract.
     """
     problem, network = Consensus.random(100, 2), make_network("star", 100)
-    method = primal_dual(problem, network, "rand-1", option="A")
-    setting = inputs_for(problem, network, method.quantizer, "A")
+    setting = inputs_for(problem, network, make_quantizer("rand-1", 2), "A").as_published()
+    sizes = theory.step_sizes("A", setting)
+    method = primal_dual(problem, network, "rand-1", option="A", theta=sizes.theta, alpha=sizes.alpha)
     measure = Lyapunov.of(problem, network, coefficients("A", setting, method))
     memory = np.tile(problem.solution, (100, 1))
     memory[0] += 10

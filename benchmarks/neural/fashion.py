@@ -81,6 +81,7 @@ ROUNDS = [
         "no communication": neural.NoExchange(),
     },
 ]
+CHUNK = 100  # test samples that are judged at once
 RATES = (2e-3, 4e-3, 1e-3)  # of Adam, in each round: the only thing that DDP and no communication can tune
 
 
@@ -136,6 +137,17 @@ def read_idx(path, offset):
         return np.frombuffer(file.read(), np.uint8, offset=offset)
 
 
+def convolve(images, kernel):
+    """Return a 3 × 3 convolution with stride 2 of images of even size, as one product with all patches.
+
+    On a CPU this is 15 to 30 times faster than XLA's own convolution with so few channels.
+    """
+    half = images.shape[1] // 2
+    images = jnp.pad(images, ((0, 0), (0, 1), (0, 1), (0, 0)))
+    patches = [images[:, i : i + 2 * half : 2, j : j + 2 * half : 2] for i in range(3) for j in range(3)]
+    return jnp.concatenate(patches, -1) @ kernel.reshape(-1, kernel.shape[-1])
+
+
 def make_problem(given, concentration):
     """Return the network, the samples dealt to nodes, and the accuracy on the test samples."""
     parts = {}
@@ -158,10 +170,7 @@ def make_problem(given, concentration):
     def logits(params, images):
         x = images
         for name in ("first", "second"):
-            x = jax.lax.conv_general_dilated(
-                x, params[name], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-            )
-            x = jax.nn.relu(x + params[f"{name}_bias"])
+            x = jax.nn.relu(convolve(x, params[name]) + params[f"{name}_bias"])
         return x.reshape(len(x), -1) @ params["out"] + params["out_bias"]
 
     def loss(params, batch):
@@ -169,8 +178,11 @@ def make_problem(given, concentration):
         return optax.softmax_cross_entropy_with_integer_labels(logits(params, images), labels).mean()
 
     def accuracy(params, batch):
-        images, labels = batch
-        return (logits(params, images).argmax(1) == labels).mean()
+        def right(chunk):  # which the cache can hold
+            images, labels = chunk
+            return (logits(params, images).argmax(1) == labels).mean()
+
+        return jax.lax.map(right, jax.tree.map(lambda each: each.reshape(-1, CHUNK, *each.shape[1:]), batch)).mean()
 
     shards = split_labels(parts["train"][1], given.nodes, concentration, seed=given.seed)
     metrics = {"accuracy": Metric(accuracy, parts["t10k"], larger=True)}

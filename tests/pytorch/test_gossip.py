@@ -120,7 +120,7 @@ def test_every_link_has_its_turn_and_a_node_one_link_at_a_time(network):
 @pytest.mark.parametrize("in_turn", [True, False])
 def test_nodes_come_together_and_send_fewer_bits(quantizer, in_turn):
     coarse = quantizer.startswith("block-top")  # which needs a gentle rule
-    rule = Rule(dual=0, momentum=0, theta=0.3, turns=in_turn) if coarse else Rule(theta=0.5, turns=in_turn)
+    rule = Rule(dual=0, momentum=0, theta=0.3, turns=in_turn) if coarse else Rule(dual=0.1, theta=0.5, turns=in_turn)
     alone = torch.stack([flat(train(make_model(), node, 90)) for node in range(NODES)])
     results = run_nodes(90, rule, quantizer=quantizer)
     together = torch.stack([found for found, _ in results])

@@ -77,7 +77,7 @@ def test_the_duals_of_all_nodes_add_up_to_zero(finish):
 
 def test_nodes_come_together():
     alone = torch.stack([flat(train(make_model(), node, 60)) for node in range(NODES)])
-    together = torch.stack([found for found, _ in run_nodes(60, Rule(theta=0.5), finish=True)])
+    together = torch.stack([found for found, _ in run_nodes(60, Rule(dual=0.1, theta=0.5), finish=True)])
     assert together.std(dim=0).norm() < 0.5 * alone.std(dim=0).norm()
 
 

@@ -30,15 +30,16 @@ def ring_of_100():
 
 def test_theory_on_the_star_by_hand():
     facts = describe_theory(Settings(network="star", nodes=100, quantizer="dit-2"))
-    # Metropolis weights are 1/100, so λ_max = 1 and λ_min⁺ = 1/100; ω of two levels is √250 / 2.
+    # Metropolis weights are 1/100, so λ_max = 1, λ_min⁺ = 1/100 and D = 99/100; ω of two levels is √250 / 2.
     omega = math.sqrt(250) / 2
-    spread = 1 + 12 * omega / 100
+    spread = 1 + 6 * omega * 99 / 100
     assert facts["lambda_max"] == pytest.approx(1)
     assert facts["lambda_min"] == pytest.approx(0.01)
     assert facts["rho"] == pytest.approx(100)
     assert facts["rho_inf"] == pytest.approx(1)
     assert facts["omega"] == pytest.approx(omega)
-    assert facts["free_omega"] == pytest.approx(100)
+    assert facts["free_omega"] == pytest.approx(100)  # the paper's; 2n/(n-1) is proven
+    assert facts["proven_omega"] == pytest.approx(200 / 99)
     options = facts["options"]
     assert options["A"]["theta"] == pytest.approx(1 / spread)
     for option, share, rate in (("B", 1, 2), ("C", 2, 4), ("D", 6, 12)):
@@ -51,7 +52,7 @@ def test_theory_on_the_star_by_hand():
 def test_theory_on_the_ring_by_hand():
     facts = describe_theory(Settings(network="ring", nodes=100, quantizer="dit-2"))
     largest, smallest = ring_of_100()
-    spread = largest + 12 * math.sqrt(250) / 2 / 3
+    spread = largest + 12 * math.sqrt(250) / 2 / 3 * 99 / 100  # an edge has the resistance 99/100, in parallel with 99
     assert facts["rho"] == pytest.approx(largest / smallest)
     assert facts["rho_inf"] == pytest.approx(1 / 3 / smallest)
     assert facts["options"]["B"]["theta"] == pytest.approx(1 / (2 * spread))
@@ -79,7 +80,7 @@ def test_theory_of_a_logistic_problem_uses_single_samples_for_c_and_d():
         ({"network": "ring", "nodes": 100}, 4, ring_of_100()[0] / ring_of_100()[1]),
         ({"network": "complete", "nodes": 50}, 50, 1),
         ({"network": "star", "nodes": 100, "weights": "unit"}, 100, 100),
-        ({"network": "ring", "nodes": 100, "messages": "broadcast"}, 2, ring_of_100()[0] / ring_of_100()[1]),
+        ({"network": "ring", "nodes": 100, "messages": "broadcast"}, 4, ring_of_100()[0] / ring_of_100()[1]),
         ({"network": "complete", "nodes": 50, "problem": "least-squares", "dim": 20, "condition": 30.0}, 50, 30),
     ],
 )

@@ -91,7 +91,7 @@ def _roster(names: tuple[str, ...], ports: list[int], mode: str, penalty: float)
             "problem": "logistic",
             "regularization": penalty,
             "until": TARGET,
-            "iterations": 100_000,
+            "iterations": 1_000_000,
             "mode": mode,
         },
         "sites": {name: {"address": f"127.0.0.1:{port}"} for name, port in zip(names, ports, strict=True)},

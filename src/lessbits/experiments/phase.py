@@ -65,7 +65,7 @@ def _cell(nodes: int, dim: int, graph: str, spelling: str) -> Row:
     problem, network = Consensus.random(nodes, dim), make_network(graph, nodes)
     quantizer = make_quantizer(spelling, dim)
     assert isinstance(quantizer, Quantizer)
-    inputs = theory_inputs(MethodRequest(problem, network, quantizer, Gradients()))
+    inputs = theory_inputs(MethodRequest(problem, network, quantizer, Gradients())).as_published()
     guess = practical_step_sizes("B", inputs, given={"eta": 1.0}).sizes.theta
 
     def run(theta: float, most: int) -> int | None:

@@ -29,9 +29,8 @@ def _method(option: str, eta_factor: float = 1.0) -> tuple[PrimalDual, TheoryInp
     """Return Algorithm 1 at theory's step sizes, with η times a factor, and the inputs of the theorems."""
     quantizer = make_quantizer(QUANTIZER, DIM)
     assert isinstance(quantizer, Quantizer)
-    inputs = theory_inputs(
-        MethodRequest(ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0), quantizer, Gradients(option))
-    )
+    request = MethodRequest(ridge(NODES, DIM, CONDITION), weak_ring(NODES, 1.0), quantizer, Gradients(option))
+    inputs = theory_inputs(request).as_published()
     sizes = step_sizes(option, inputs)
     return PrimalDual.make(quantizer, sizes.theta, sizes.eta * eta_factor, sizes.alpha, option=option), inputs
 

@@ -89,7 +89,7 @@ def measure(case: Case, dim: int) -> Row:
     network = weak_ring(case.nodes, case.weak) if case.graph == "ring" else make_network(case.graph, case.nodes)
     quantizer = make_quantizer(f"rand-{case.kept}", dim)
     assert isinstance(quantizer, Quantizer)
-    inputs = theory_inputs(MethodRequest(problem, network, quantizer, Gradients(case.option)))
+    inputs = theory_inputs(MethodRequest(problem, network, quantizer, Gradients(case.option))).as_published()
     sizes = step_sizes(case.option, inputs)
     proven = -math.log1p(-rate(case.option, inputs))
     method = PrimalDual.make(quantizer, *sizes, option=case.option)

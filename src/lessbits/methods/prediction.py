@@ -1,12 +1,12 @@
 """The inputs of theory and of the mean-square analysis for a request, and the step sizes that they predict."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from lessbits._internal.answers import kept_answer
 from lessbits.methods.request import MethodRequest
+from lessbits.networks import Network
 from lessbits.quantizers.base import Quantizer
 from lessbits.theory import (
     EdgeSizes,
@@ -22,6 +22,7 @@ from lessbits.theory import (
 )
 from lessbits.theory.mean_square import NOISE_MARGIN
 
+LARGEST_INVERSE = 1000  # nodes up to which the resistances of edges are computed
 LONGEST_MODELLED = 200  # iterations: beyond, the analysis takes minutes and gigabytes, and the trial run decides
 
 
@@ -30,23 +31,31 @@ def theory_inputs(request: MethodRequest, noise: bool = True) -> TheoryInputs:
 
     The noise of stochastic gradients is that at the solution, which nodes do not know. Without `noise` it is left out.
 
-    With broadcast messages, neighbours share their noise. In the proof's variance bound λ_max/2 then replaces max w_ij.
-    With edge messages, half the largest weighted degree replaces it (docs/fewest-bits.md).
+    They hold for all kinds of messages: their noise weighs half the largest weighted degree at most. That of
+    independent messages weighs less, as the noise of an edge is spread over the paths between its ends
+    (docs/theorems.md).
     """
     problem, network, gradients = request.problem, request.network, request.gradients
     assert isinstance(request.quantizer, Quantizer)
-    shared = {"broadcast": network.lambda_max / 2, "edge": float(network.weighted_degree.max()) / 2}
     return TheoryInputs(
         smoothness=request.smoothness,
         convexity=problem.convexity,
         lambda_max=network.lambda_max,
         lambda_min=network.lambda_min,
-        max_weight=shared.get(request.messages or "independent", network.max_weight),
+        max_weight=network.max_weight,
         omega=request.omega,
         samples=max(1.0, float(np.max(np.asarray(problem.counts))) / gradients.batch_size),
         noise=problem.noise(gradients.batch_size) if noise and gradients.option == "C" else 0.0,
         fading=request.quantizer.fading,
+        weighted_degree=_noise_degree(network, request.messages or "independent"),
     )
+
+
+def _noise_degree(network: Network, messages: str) -> float:
+    """Return the largest sum of a node's weights, each times the leverage of its edge where that is known to count."""
+    if messages != "independent" or network.nodes > LARGEST_INVERSE:
+        return float(network.weighted_degree.max())
+    return float(np.bincount(network.owner, network.weight * network.leverage, network.nodes).max())
 
 
 def predict_edge_sizes(request: MethodRequest) -> EdgeSizes:
@@ -77,11 +86,11 @@ def speaking_of(request: MethodRequest) -> float:
 def _typical_inputs(request: MethodRequest) -> TheoryInputs:
     """Return the inputs of the mean-square analysis: typical noise with a margin, and typical curvature."""
     assert isinstance(request.quantizer, Quantizer)
-    inputs = theory_inputs(replace(request, messages="independent"), noise=False)
+    inputs = theory_inputs(request, noise=False).as_published()
     typical = inputs._replace(omega=NOISE_MARGIN * request.quantizer.typical_omega(request.problem.dim))
     if request.gradients.option == "A":  # dual gradients need every node's loss to be strongly convex
         return typical
-    return typical._replace(convexity=request.problem.typical_convexity)
+    return typical._replace(convexity=request.typical_convexity)
 
 
 def predict_step_sizes(request: MethodRequest, refine: bool = True) -> Prediction:

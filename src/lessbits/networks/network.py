@@ -215,6 +215,16 @@ class Network:
         inverse = np.linalg.inv(self.laplacian().toarray() + shift / self.nodes)
         return (inverse + inverse.T) / 2 - 1 / (shift * self.nodes)
 
+    @cached_property
+    def leverage(self) -> np.ndarray:
+        """The weight of each link times the resistance between its ends, at most 1, float64 [links].
+
+        The weights are conductances. All edges of a tree have 1, and the edges of any network add up to n - 1.
+        """
+        inverse = self.pseudo_inverse()
+        own = np.diag(inverse)
+        return self.weight * (own[self.owner] + own[self.neighbor] - 2 * inverse[self.owner, self.neighbor])
+
     def __repr__(self) -> str:
         """One line: name, size, weights."""
         return f"Network({self.name!r}, {self.in_words()})"

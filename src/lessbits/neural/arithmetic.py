@@ -23,8 +23,8 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, rule: Rule) -> "Numbers":
-        """Return them as float32."""
-        return cls(*(jnp.float32(number) for number in (rule.dual, rule.rate, rule.momentum, rule.theta)))
+        """Return them as float32; the rule has all of them."""
+        return cls(*(jnp.float32(number) for number in rule.numbers))
 
 
 class Moved(NamedTuple):

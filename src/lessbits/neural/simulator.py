@@ -99,13 +99,14 @@ class _Run:
         seed: int,
         options: SimulateOptions,
     ) -> None:
-        self.problem, self.method, self.options = problem, method, options
+        self.problem, self.options = problem, options
         params = problem.init(jax.random.key(seed))
         self.layout = Layout(params)
         if wrong := [leaf.name for leaf in self.layout.entries if leaf.dtype != jnp.float32]:
             raise InputError(f"{wrong[0]!r} is not float32, as parameters must be in simulation: convert it in init")
         self.seed = make_seed(seed)
         quantizer = WeightQuantizer(method.quantizer, self.layout.sizes)
+        self.method = method = method.fitted(network, quantizer.name)
         self.room = Room(network, quantizer, [leaf.shape for leaf in self.layout.entries], self.seed)
         self.params = jax.tree.map(lambda each: jnp.stack([jnp.asarray(each)] * problem.nodes), params)
         self.state = over_nodes(optimizer.init, options.sequential)(self.params)

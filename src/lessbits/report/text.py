@@ -138,7 +138,8 @@ def theory_report(facts: dict[str, Any]) -> None:
                 "problem": f"L = {facts['smoothness']:.5g} (single samples {facts['sample_smoothness']:.5g}), "
                 f"μ = {facts['convexity']:.5g}, κ = {facts['condition_number']:.5g}",
                 "quantizer": f"{facts['settings']['quantizer']}, ω = {facts['omega']:.5g}; "
-                f"free up to ω = {facts['free_omega']:.4g} (the smaller of ρ/ρ_∞ and κρ)",
+                f"free up to ω = {facts['free_omega']:.4g} (the smaller of ρ/ρ_∞ and κρ), of which "
+                f"{facts['proven_omega']:.4g} is proven (docs/theorems.md)",
                 "memory": f"α = {options['B']['alpha']:.4g} for every option",
             },
         )
@@ -179,6 +180,13 @@ def headline_table(name: str, rows: list[dict[str, Any]]) -> None:
             row["free"],
         )
     Terminal().print(table)
+
+
+def staleness_report(found: Mapping[str, str | None], folder: str) -> None:
+    """Print which reproductions in a folder are those of this version."""
+    console = Terminal()
+    for name, reason in found.items():
+        console.print(f"{folder}/{name}: " + ("up to date" if reason is None else f"stale: {reason}"), soft_wrap=True)
 
 
 def reproduction_report(name: str, findings: dict[str, list[str]], folder: str) -> None:

@@ -35,7 +35,8 @@ def free_compression(problem: Problem, network: Network, messages: str | None = 
     # As in the paper, η is 1/L for exact messages too. These are faster with a smaller η where ρ is large.
     given = {"eta": 1 / problem.smoothness}
     request = MethodRequest(problem, network, Exact(), Gradients("B"), messages, given=given)
-    inputs = theory_inputs(request)
+    proven = theory_inputs(request)
+    inputs = proven.as_published() if messages == "independent" else proven  # equation 11 is about these
     free = theory.free_omega(inputs)
     names = {"rand-K": _sparsest(free, problem.dim), "dit-K": _coarsest(free, problem.dim)}
     return {
@@ -46,6 +47,7 @@ def free_compression(problem: Problem, network: Network, messages: str | None = 
         "problem_bound": inputs.condition_number * inputs.rho,
         "condition_number": inputs.condition_number,
         "free_omega": free,
+        "proven_omega": theory.free_omega(proven),
         "exact_bits": Exact().bits(problem.dim),
         "messages": messages,
         "choices": [{"family": family, **_choice(name, request)} for family, name in names.items() if name is not None],

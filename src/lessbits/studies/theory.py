@@ -45,7 +45,8 @@ def describe_theory(settings: Settings) -> dict[str, Any]:
         "convexity": problem.convexity,
         "condition_number": problem.condition_number,
         "omega": inputs.omega,
-        "free_omega": theory.free_omega(inputs),
+        "free_omega": theory.free_omega(inputs.as_published() if common.messages in (None, "independent") else inputs),
+        "proven_omega": theory.free_omega(inputs),
         "options": {option: _describe_option(request, settings) for option, request in by_option.items()},
         "settings": settings.model_dump(),
     }

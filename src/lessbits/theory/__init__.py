@@ -1,8 +1,8 @@
 """The numbers that the paper proves (`theorems`), and those that the mean-square analysis predicts (`mean_square`).
 
 `schedules` finds step sizes that change with the iteration, with the model of `schedule_modes`. `edges` and
-`edge_modes` are the numbers for duals that edges own, whose links may be silent or late. `bounds` has the fewest bits
-that any method can need.
+`edge_modes` are the numbers for duals that edges own, whose links may be silent or late. `intervals` models training
+with local steps between exchanges. `bounds` has the fewest bits that any method can need.
 """
 
 from lessbits.theory.bounds import consensus_bits_per_link, cut_bits, tree_bits_per_link, tree_round_bits_per_link

@@ -75,13 +75,12 @@ def proven_edge_sizes(
     """Return step sizes for which Ψ is proven to shrink, and how fast.
 
     Args:
-        inputs: The numbers that the theorems depend on. `max_weight` is half the largest weighted degree, as for
-            edge messages of Algorithm 1.
+        inputs: The numbers that the theorems depend on, with the largest weighted degree.
         speaking: The probability p that a link speaks in an iteration.
         option: "B", "C" or "D".
         corrected: Whether to correct the iterate (γ = 1/p, roughly) or not (γ = 0); by default the faster of the two.
 
-    >>> ring = TheoryInputs(1, 0.1, lambda_max=4 / 3, lambda_min=0.05, max_weight=1 / 3, omega=0)
+    >>> ring = TheoryInputs(1, 0.1, lambda_max=4 / 3, lambda_min=0.05, max_weight=1 / 3, omega=0, weighted_degree=2 / 3)
     >>> proven_edge_sizes(ring, speaking=0.5).sizes.gamma
     2.0
     """
@@ -91,7 +90,7 @@ def proven_edge_sizes(
     if corrected is None:
         return max((proven_edge_sizes(inputs, speaking, option, form) for form in (False, True)), key=lambda x: x.rate)
     eta, bend = gradient_step(inputs, option)
-    noise = inputs.omega * 2 * inputs.max_weight  # ωD
+    noise = inputs.omega * 2 * inputs.noise_weight  # ωD
     alpha = 1 / (2 * (1 + inputs.omega)) if inputs.omega > 0 else 1.0
     if corrected:
         share = bend / 2 if noise > 0 else 0.0  # of the contraction, to pay for the noise

@@ -1,7 +1,8 @@
 """The paper's theorems as numbers: step sizes, rates, Lyapunov coefficients, iterations, and free compression.
 
 All functions take numbers and return numbers. L and μ are `smoothness` and `convexity` (for options C and D the sample
-smoothness), ω is `omega`. Of the network only λ_max, λ_min⁺ and the largest weight matter.
+smoothness), ω is `omega`. Of the network only λ_max, λ_min⁺ and the largest weighted degree D matter: D/2 stands where
+the paper has max w_ij, because its variance bound has a gap (docs/theorems.md). Without D the formulas are the paper's.
 """
 
 import math
@@ -21,11 +22,12 @@ class TheoryInputs(NamedTuple):
         convexity: μ, the strong convexity of the losses.
         lambda_max: The largest eigenvalue of the network's Laplacian W.
         lambda_min: λ_min⁺, the smallest eigenvalue of W above zero.
-        max_weight: The largest weight w_ij.
+        max_weight: The largest weight, max w_ij.
         omega: ω, the variance bound of the quantizer.
         samples: m of option D: samples per node, counted in batches.
         noise: σ², the gradient noise of option C.
         fading: R² of the quantizer `fading`: the factor by which its variance shrinks per iteration; otherwise 0.
+        weighted_degree: D, the largest sum of a node's weights; of independent messages, times the leverages of edges.
     """
 
     smoothness: float
@@ -37,6 +39,16 @@ class TheoryInputs(NamedTuple):
     samples: float = 1.0
     noise: float = 0.0
     fading: float = 0.0
+    weighted_degree: float | None = None
+
+    def as_published(self) -> "TheoryInputs":
+        """Return the inputs for which all formulas are the paper's, with max w_ij, which its proofs do not give."""
+        return self._replace(weighted_degree=None)
+
+    @property
+    def noise_weight(self) -> float:
+        """The weight of a message's noise: half the largest weighted degree, D/2. Without D, the paper's max w_ij."""
+        return self.max_weight if self.weighted_degree is None else self.weighted_degree / 2
 
     @property
     def condition_number(self) -> float:
@@ -50,13 +62,13 @@ class TheoryInputs(NamedTuple):
 
     @property
     def rho_inf(self) -> float:
-        """ρ_∞ = max w_ij / λ_min⁺."""
-        return self.max_weight / self.lambda_min
+        """ρ_∞ = max w_ij / λ_min⁺ in the paper, and D/(2λ_min⁺) if D is known."""
+        return self.noise_weight / self.lambda_min
 
     @property
     def spread(self) -> float:
-        """λ_max + 12ω max w_ij, which occurs in every theorem."""
-        return self.lambda_max + 12 * self.omega * self.max_weight
+        """λ_max + 6ωD, which occurs in every theorem; in the paper it is λ_max + 12ω max w_ij."""
+        return self.lambda_max + 12 * self.omega * self.noise_weight
 
 
 class StepSizes(NamedTuple):
@@ -92,7 +104,8 @@ class LyapunovWeights(NamedTuple):
 def check_inputs(inputs: TheoryInputs) -> None:
     """Raise an `InputError` for constants that no problem, network or quantizer has."""
     check_kind("inputs", inputs, TheoryInputs, "see lessbits.theory")
-    for name in ("smoothness", "lambda_max", "lambda_min", "max_weight", "samples"):
+    degree = () if inputs.weighted_degree is None else ("weighted_degree",)
+    for name in ("smoothness", "lambda_max", "lambda_min", "max_weight", "samples", *degree):
         check_positive(name, getattr(inputs, name))
     for name in ("omega", "noise", "fading"):
         check_number(name, getattr(inputs, name), 0)
@@ -237,7 +250,7 @@ def lyapunov_coefficients(option: str, inputs: TheoryInputs, sizes: StepSizes) -
     check_inputs(inputs)
     check_sizes(sizes)
     iterate = 0.0 if option == "A" else (1 - sizes.eta * inputs.convexity / 2) * sizes.theta / sizes.eta
-    memory = 8 * sizes.theta**2 * inputs.omega * inputs.max_weight / sizes.alpha
+    memory = 8 * sizes.theta**2 * inputs.omega * inputs.noise_weight / sizes.alpha
     anchor = 8 * inputs.smoothness * sizes.eta * sizes.theta if option == "D" else 0.0
     return LyapunovWeights(iterate, memory, anchor)
 
@@ -246,7 +259,7 @@ def free_omega(inputs: TheoryInputs) -> float:
     """Return min(ρ/ρ_∞, κρ). Up to this ω, compression is free up to a constant factor in iterations (equation 11).
 
     Args:
-        inputs: The numbers that the theorems depend on.
+        inputs: The numbers of the theorems; the paper's bound is that of `inputs.as_published()`.
     """
     check_inputs(inputs)
     return min(inputs.rho / inputs.rho_inf, inputs.condition_number * inputs.rho)
@@ -255,8 +268,8 @@ def free_omega(inputs: TheoryInputs) -> float:
 def noise_inflation(inputs: TheoryInputs, messages: str = "independent") -> float:
     """Return the factor by which quantization divides the tuned θ at η = 1/L, and multiplies the iterations.
 
-    Noise acts like a larger λ_max: by 3ω max w_ij if it is independent on each link, by 3ωλ_max if a node's neighbours
-    share it. A fit to tuned step sizes on ring and star gives 2.4 to 2.9 in place of 3.
+    Noise acts like a larger λ_max: by 3ω max w_ij if it is independent on each link, by 3ωλ_max if neighbours share it.
+    A fit to tuned step sizes on ring and star gives 2.4 to 2.9 in place of 3.
 
     Args:
         inputs: The numbers that the theorems depend on.
@@ -264,15 +277,13 @@ def noise_inflation(inputs: TheoryInputs, messages: str = "independent") -> floa
     """
     check_inputs(inputs)
     check_name("messages", messages, MESSAGES)
-    weight = inputs.lambda_max if messages == "broadcast" else inputs.max_weight
-    return 1 + 3 * inputs.omega * weight / inputs.lambda_max
+    return 1 + 3 * inputs.omega * (1 if messages == "broadcast" else inputs.max_weight / inputs.lambda_max)
 
 
 def corrected_step_sizes(inputs: TheoryInputs) -> StepSizes:
     """Return the step sizes of LEAD's Theorem 1, for the corrected method with θ = γ/(2η).
 
-    The theorem is proven for broadcast messages, whose noise is at most ωλ_max. The noise of independent and edge
-    messages is at most ω times the largest weighted degree, which is no larger.
+    The theorem has ωλ_max. The noise of all messages weighs at most ω times the largest weighted degree: no more.
 
     Args:
         inputs: The numbers that the theorems depend on.

@@ -14,13 +14,14 @@ from lessbits.networks import Network
 from lessbits.torch.flight import Flight
 from lessbits.torch.intervals import Every, Intervals
 from lessbits.torch.layout import Layout
-from lessbits.torch.meeting import choose_links
 from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.pieces import Pieces, Spelling
 from lessbits.training.links import Links
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
-from lessbits.training.partners import network_of
+from lessbits.training.meeting import choose_links
+from lessbits.training.partners import network_between
 from lessbits.training.rule import Rule
+from lessbits.training.stability import choose_rule
 from lessbits.training.state import check_state, sent_line
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Gossip:
             `exact`. A mapping from patterns of names to these chooses one for each tensor; the first pattern that fits
             counts: `{"*.norm*": "exact", "*": "block:1.5"}`.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
-        rule: The numbers of the method.
+        rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
         links: What carries bytes; by default MPI, if several processes were started.
         seed: Seed of random rounding, the same at all nodes.
         site: The file `site.toml` of this process, for sites that talk over gRPC and may fail and come back. The links
@@ -85,6 +86,9 @@ class Gossip:
             self.links.allow_overlap()
         self.layout = Layout(model)
         self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes)
+        connected = network_between(self.links, network)
+        self.rule = choose_rule(self.rule, connected, self.pieces.noisiest, self.links.node)
+        self.numbers = self.rule.numbers
         self.old = self.layout.gather()
         self.dual = torch.zeros(self.layout.trained, device=self.layout.device)
         self.momentum = torch.zeros_like(self.dual)
@@ -97,9 +101,9 @@ class Gossip:
         self.met = self.links.nodes == 1
         if not self.links.steady:
             self.memory = self.failing = self._expect()
-        elif not self.met:
+        elif connected is not None:
             self.met = True
-            self.memory = self._meet(network_of(network, self.links.nodes))
+            self.memory = self._meet(connected)
 
     @property
     def bits(self) -> int:
@@ -110,8 +114,8 @@ class Gossip:
         """Count a local step, and exchange if it is time. Return whether this was done."""
         self._open()
         self.steps += 1
-        if self.rule.dual and self.exchanges:
-            self.layout.add(self.dual, self.rule.dual / self.intervals.length(self.steps))
+        if self.numbers.dual and self.exchanges:
+            self.layout.add(self.dual, self.numbers.dual / self.intervals.length(self.steps))
         if not self.intervals.due(self.steps):
             return False
         self.exchange()
@@ -171,13 +175,13 @@ class Gossip:
 
     def _read(self, part: slice) -> torch.Tensor:
         """Return a part of x, with what the dual adds to parameters of 16 bits in an interval."""
-        return self.layout.read(part, self.dual if self.rule.dual else None, self.rule.dual)
+        return self.layout.read(part, self.dual if self.numbers.dual else None, self.numbers.dual)
 
     def _correction(self, part: slice) -> torch.Tensor:
         """Return a part of what gossip finds in the last exchange, and let the dual learn it."""
         if self.memory is None or not self.waits:
             return torch.zeros(part.stop - part.start, device=self.layout.device)
-        found = self.memory.pull(self.exchanges - 1, part).mul_(self.rule.theta)
+        found = self.memory.pull(self.exchanges - 1, part).mul_(self.numbers.theta)
         end = min(part.stop, self.layout.trained)
         if end > part.start:  # buffers have no dual
             self.dual[part.start : end] -= found[: end - part.start]
@@ -192,9 +196,9 @@ class Gossip:
             if trained.stop > trained.start:  # buffers have no momentum
                 mine = x[: trained.stop - trained.start]
                 change = self.old[trained] - mine
-                self.momentum[trained].mul_(self.rule.momentum).add_(change)
-                change += self.rule.momentum * self.momentum[trained]
-                mine.copy_(self.old[trained] - self.rule.rate * change)
+                self.momentum[trained].mul_(self.numbers.momentum).add_(change)
+                change += self.numbers.momentum * self.momentum[trained]
+                mine.copy_(self.old[trained] - self.numbers.rate * change)
             self.layout.write(part, x)
             self.old[part] = x
         self.waits = False
@@ -256,20 +260,20 @@ class Gossip:
     def _expect(self) -> "PerLink":
         """Return the memory of links that may fail; neighbours are met at the first step."""
         from lessbits.torch.failing import PerLink
-        from lessbits.torch.peer_links import PeerLinks
+        from lessbits.training.peer_links import PeerLinks
 
         if not isinstance(self.links, PeerLinks):
             raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
         model, _, settings = self._marks(self.links.roster.network())
         run = run_number([model, settings])
-        return PerLink(self.links, self.pieces, self.seed, run, self.old, self.rule.turns, self.rule.dual > 0)
+        return PerLink(self.links, self.pieces, self.seed, run, self.old, self.rule.turns, self.numbers.dual > 0)
 
     def _open(self) -> None:
         """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
         if self.met or self.failing is None:
             return
         self.met = True
-        links = self.failing.links
+        links = self.failing.sites
         model, start, settings = (part.hex() for part in self._marks(links.roster.network()))
         links.number = self.exchanges
         links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
@@ -279,10 +283,10 @@ class Gossip:
 
         A process that has just been started, with neighbours that have not, takes the model of one.
         """
-        reached, model = memory.begin(self._read, self.exchanges)
+        reached, model = memory.begin(lambda: self._read(slice(0, self.layout.size)), self.exchanges)
         self.steps += self.intervals.between(self.exchanges, reached)
         self.exchanges = reached
-        self.dual += self.rule.theta * memory.recover()[: self.layout.trained]
+        self.dual += self.numbers.theta * memory.recover()[: self.layout.trained]
         if model is not None:
             self.old = model
             self.layout.scatter(model)

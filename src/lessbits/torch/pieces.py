@@ -16,6 +16,7 @@ from lessbits.codecs.base import Codec
 from lessbits.codecs.joined import JoinedCodec
 from lessbits.errors import InputError, shown
 from lessbits.torch.quantizers import WeightQuantizer, make_weight_quantizer
+from lessbits.training.noise import noise_of
 
 MOST_COORDINATES = 2**22  # of a piece: 16 MB as float32
 
@@ -50,6 +51,7 @@ class Pieces:
     ) -> None:
         chosen = _chosen(spelling, names)
         self.name = _canonical(spelling)
+        self.noisiest = max((make_weight_quantizer(each, [1]).name for each in set(chosen)), key=noise_of)
         self.size = sum(sizes)
         self.most = most
         self.pieces: list[Piece] = []

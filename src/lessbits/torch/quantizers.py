@@ -6,7 +6,7 @@ tensor only.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from lessbits.codecs.joined import FloatCodec
 from lessbits.errors import InputError
 from lessbits.torch.sums import norms, short_scale, sum_pairwise, uniform
 
+CACHED = 2**18  # coordinates that are quantized at once on a CPU
 Words = tuple[int, int]  # where the random numbers of a message are
 
 
@@ -46,6 +47,12 @@ class Run(NamedTuple):
     def scales(self, scales: torch.Tensor) -> torch.Tensor:
         """Return the scales of the blocks, [blocks, 1]."""
         return scales[self.first : self.first + self.blocks, None]
+
+    def parts(self, device: torch.device) -> Iterator["Run"]:
+        """Yield some blocks at a time on a CPU, whose cache can hold what is computed of them; else all."""
+        most = max(1, CACHED // self.length) if device.type == "cpu" else self.blocks
+        for done in range(0, self.blocks, most):
+            yield Run(self.start + done * self.length, self.first + done, min(most, self.blocks - done), self.length)
 
 
 class WeightQuantizer(ABC):
@@ -113,10 +120,10 @@ class BlockQuantizer(WeightQuantizer):
         kind = getattr(torch, level_type(self.most))
         levels = torch.empty(self.dim, dtype=kind, device=vector.device)
         scales = torch.empty(len(self.sizes), dtype=torch.float32, device=vector.device)
-        for run in self.runs:
-            found, fitted = self.quantize_blocks(run, run.of(vector), words)
-            run.of(levels).copy_(found)
-            run.scales(scales)[:, 0].copy_(fitted)
+        for part in (part for run in self.runs for part in run.parts(vector.device)):
+            found, fitted = self.quantize_blocks(part, part.of(vector), words)
+            part.of(levels).copy_(found)
+            part.scales(scales)[:, 0].copy_(fitted)
         return BlockPayload(levels, scales)
 
     @abstractmethod

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lessbits.errors import InputError, WireError
+from lessbits.networks import Network
 
 PATIENCE = 600.0  # seconds without a message after which a neighbour is taken for lost
 
@@ -21,6 +22,10 @@ class Links(ABC):
     @abstractmethod
     def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
         """Send bytes to some neighbours, and return what those sent to this node."""
+
+    def network(self) -> Network | None:
+        """Return the network that these links are; None if any network will do."""
+        return None
 
     def allow_overlap(self) -> None:
         """Prepare for `exchange` in another thread, while a model is trained, or raise an `InputError`."""

@@ -8,7 +8,7 @@ import numpy as np
 from lessbits.errors import InputError
 from lessbits.networks import Network
 from lessbits.training.links import Links, differ
-from lessbits.training.partners import neighbours
+from lessbits.training.partners import neighbours, rounds
 
 NAMES = ("model", "start", "settings")
 MARK_BYTES = 8
@@ -28,8 +28,8 @@ def values_mark(vector: np.ndarray) -> bytes:
 
 
 def settings_mark(settings: str, network: Network) -> bytes:
-    """Return bytes that differ between other settings or networks."""
-    return _short(f"{settings} {network.owner.tolist()} {network.neighbor.tolist()}".encode())
+    """Return bytes that differ between other settings, networks or orders of turns."""
+    return _short(f"{settings} {network.owner.tolist()} {network.neighbor.tolist()} {rounds(network)}".encode())
 
 
 def run_number(marks: Iterable[bytes]) -> int:

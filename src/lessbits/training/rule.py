@@ -1,10 +1,27 @@
-"""The numbers of the gossip rule."""
+"""The numbers of the gossip rule, and how they are chosen."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 from lessbits.errors import InputError, check_number, check_whole
+from lessbits.networks import Network
+from lessbits.training.partners import rounds
 
+DUAL, MOST_DUAL = 0.4, 0.15  # a fifth of what is stable in the linear model of lessbits.theory.intervals
+NOISE_SHARE = 5.0  # how much the noise of a round counts there
+ALL_AT_ONCE = 1.25  # rounds that count, if a node speaks with all neighbours at each exchange
+MOST_NOISE = 0.95  # with more, memories hardly follow models, whatever the numbers
+LARGEST_EIGENVALUE = 4 / 3  # of a ring; weights with a larger one need a smaller θ, with all at each exchange
 LIMITS = {"dual": (0.0, 1.0), "rate": (0.0, 10.0), "momentum": (0.0, 0.999), "theta": (0.0, 2.0)}
+
+
+class Numbers(NamedTuple):
+    """w, r, μ and θ."""
+
+    dual: float
+    rate: float
+    momentum: float
+    theta: float
 
 
 @dataclass(frozen=True)
@@ -22,30 +39,64 @@ class Rule:
 
     With `turns=False` a node sends one message to all neighbours, and c = θ Σ_j w_ij (h_i - h_j).
 
+    θ and w are chosen for the network and the quantizer unless they are given (`chosen`; docs/neural-theory.md):
+
+        θ = (1 - ε)(1 + ε (1 - ε)/2)/(r (1 + μ)),   w = s min(0.15, 0.4/(1 + 5 K ε/(1 - ε)))
+
+    where ε is the mean square error of a message over what it tells, K the number of rounds until all links have had
+    their turn, and s the share of rounds in which the node with the fewest links has one. Momentum multiplies a
+    correction by r (1 + μ) at once, so that both ends together just meet. A message after K intervals tells of K
+    changes, and its error grows with them. The dual acts in all intervals, also between two turns of a node.
+
     Attributes:
-        dual: w, how much of the dual acts in an interval. 0 turns it off; 1 diverged in all trials.
+        dual: w, how much of the dual acts in an interval. 0 turns it off.
         rate: r, the step along the change of an interval.
         momentum: μ, momentum of the change of intervals.
-        theta: θ, how much of the difference is taken. Coarser messages need less.
+        theta: θ, how much of the difference is taken.
         turns: Whether a node speaks with one neighbour at a time, in turn, or with all at each exchange.
         alone: Local steps before the first exchange. In the first few hundred steps of a network that is trained from
             scratch, exchanges cost bytes and gain nothing.
     """
 
-    dual: float = 0.1
+    dual: float | None = None
     rate: float = 1.0
     momentum: float = 0.3
-    theta: float = 0.8
+    theta: float | None = None
     turns: bool = True
     alone: int = 0
 
     def __post_init__(self) -> None:
         """Check every number."""
         for name, (least, most) in LIMITS.items():
-            check_number(name, getattr(self, name), least, most)
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), least, most)
         check_whole("alone", self.alone, 0)
         if not isinstance(self.turns, bool):
             raise InputError(f"turns is {self.turns!r}, but it must be True or False")
+
+    def chosen(self, network: Network | None, noise: float) -> "Rule":
+        """Return the rule with all numbers, for a network and the error ε of its messages (`noise_of`)."""
+        noise = min(noise, MOST_NOISE)
+        number, share, theta = ALL_AT_ONCE, 1.0, 1 / (max(self.rate, 0.1) * (1 + self.momentum))
+        if network and self.turns:
+            number = len(rounds(network))
+            share = int(network.degree.min()) / number
+        elif network:
+            theta *= min(1.0, LARGEST_EIGENVALUE / network.lambda_max)
+        theta *= (1 - noise) * (1 + noise * (1 - noise) / 2)
+        dual = share * min(MOST_DUAL, DUAL / (1 + NOISE_SHARE * number * noise / (1 - noise)))
+        return replace(
+            self,
+            dual=round(dual, 3) if self.dual is None else self.dual,
+            theta=round(min(theta, 1.0), 3) if self.theta is None else self.theta,
+        )
+
+    @property
+    def numbers(self) -> Numbers:
+        """The four numbers of a rule that has all of them."""
+        if self.dual is None or self.theta is None:
+            raise InputError("dual or theta is open: Rule.chosen finds them for a network and a quantizer")
+        return Numbers(self.dual, self.rate, self.momentum, self.theta)
 
     def due(self, steps: int, every: int) -> bool:
         """Return whether an exchange follows this step."""

@@ -11,7 +11,7 @@ whole: quantizers are, once for all methods.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -127,6 +127,10 @@ class NeuralMethod(ABC):
     def due(self, step: int) -> bool:
         """Return whether an exchange follows this step."""
         return due(step, self.every, self.alone)
+
+    def fitted(self, network: Network, quantizer: str) -> Self:
+        """Return the method with the numbers that were left open, for a network and the name of a quantizer."""
+        return self
 
     def drift(self, state: State) -> tuple[jax.Array, float] | None:
         """Return rows, and what share of them is added to the models at every local step."""

@@ -1,7 +1,7 @@
 """The rule of `lessbits.neural.Gossip` for all nodes at once: in turn, one message to all, and links that fail."""
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,10 @@ import numpy as np
 from lessbits._internal.pytrees import put
 from lessbits._internal.randomness import Purpose, Step, draws
 from lessbits.errors import InputError, check_number, shown
+from lessbits.networks import Network
 from lessbits.neural.arithmetic import Numbers, finish, weighted
 from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room
+from lessbits.training.noise import noise_of
 from lessbits.training.rule import Rule
 
 
@@ -30,6 +32,8 @@ class _WithRule(NeuralMethod):
 
     rule: Rule = field(default_factory=Rule)
 
+    speaks_in_turn = False  # with one neighbour at each exchange
+
     def __post_init__(self) -> None:
         """Check the rule; steps alone are the rule's."""
         super().__post_init__()
@@ -44,7 +48,12 @@ class _WithRule(NeuralMethod):
 
     def drift(self, state: Kept) -> tuple[jax.Array, float] | None:
         """Add the dual in equal parts."""
-        return (state.dual, self.rule.dual / self.every) if self.rule.dual else None
+        return (state.dual, self.rule.numbers.dual / self.every) if self.rule.dual else None
+
+    def fitted(self, network: Network, quantizer: str) -> Self:
+        """Choose the numbers of the rule that are open."""
+        chosen = replace(self.rule, turns=self.speaks_in_turn).chosen(network, noise_of(quantizer))
+        return replace(self, rule=replace(chosen, turns=self.rule.turns))
 
     def finish(self, state: Kept, old: jax.Array, x: jax.Array, pull: jax.Array) -> tuple[jax.Array, Kept]:
         """Take the pull."""
@@ -72,6 +81,8 @@ class GossipInTurn(_WithRule):
     """
 
     failures: float = 0.0
+
+    speaks_in_turn = True
 
     def __post_init__(self) -> None:
         """Check the probability too."""
@@ -119,6 +130,8 @@ class GossipBroadcast(_WithRule):
 @dataclass(frozen=True)
 class GossipEdges(GossipInTurn):
     """The edge form: all links at each exchange, with a memory for each, so that each may fail alone."""
+
+    speaks_in_turn = False
 
     def exchange(self, state: Kept, old: jax.Array, x: jax.Array, turn: int, room: Room) -> Exchanged:
         """Send Q(x - h) on every link, each with its own memory."""

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from lessbits.errors import InputError, MissingPackageError, check_positive
-from lessbits.torch.event_loop import event_loop
+from lessbits.networks import Network
+from lessbits.training.event_loop import event_loop
 from lessbits.training.links import Links
 
 try:
@@ -24,8 +25,8 @@ try:
     from lessbits.engines.peers.patience import Patience
     from lessbits.engines.peers.protocol import Farewell
     from lessbits.engines.peers.site_file import read_site
-    from lessbits.torch.peer_link import HEADER_BYTES, Model, PeerLink, Said, Word
-    from lessbits.torch.peer_talk import PeerTalk
+    from lessbits.training.peer_link import HEADER_BYTES, Model, PeerLink, Said, Word
+    from lessbits.training.peer_talk import PeerTalk
 except ImportError as error:
     raise MissingPackageError(f"sites need gRPC and cryptography ({error}): pip install 'lessbits[peers]'") from None
 
@@ -63,6 +64,10 @@ class PeerLinks(PeerTalk, Links):
         self.computing_since: float | None = time.monotonic()  # None: it waits for others
         self.about: dict[str, str] | None = None  # what neighbours must have in common; None while this site is closed
         self.most_bytes = HEADER_BYTES
+
+    def network(self) -> Network:
+        """Return the links of the roster."""
+        return self.roster.network()
 
     def open(self, settings: str, model: str, start: str, most_bytes: int) -> None:
         """Accept neighbours and dial them, from now on.
