@@ -48,7 +48,7 @@ def first_error(modes: Modes) -> float:
 
 
 def modes_of(request: MethodRequest) -> Modes:
-    """Return the modes, curvatures from μ of the mean loss to L for each eigenvalue of the network, and their start.
+    """Return the modes: curvatures from μ of the mean loss to L, for each eigenvalue of the network, and their start.
 
     Nodes that average start at their own vectors, so their iterates disagree from the start. Other nodes start at a
     point that all know, so their dual variables are wrong: by about as much as their first gradients. Coordinates of
