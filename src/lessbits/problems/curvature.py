@@ -1,6 +1,7 @@
 """The smallest curvature of the mean loss that a run feels, by Lanczos' method: nodes average a few vectors for it."""
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,6 +13,9 @@ LANCZOS_STEPS = 20  # products of the mean Hessian and a vector
 ENDED = 1e-8  # relative to the first product: what is left of a vector then is rounding
 DIGITS = 6  # of the result: processors that round differently get the same
 
+# By the object itself, as solutions are: it is measured once.
+_known: WeakKeyDictionary[Problem, tuple[float, int]] = WeakKeyDictionary()
+
 
 def felt_curvature(problem: Problem, team: Team = SINGLE_PROCESS) -> tuple[float, int]:
     """Return the smallest curvature of (1/n) Σ f_i at the origin, and how many vectors nodes averaged to find it.
@@ -19,6 +23,12 @@ def felt_curvature(problem: Problem, team: Team = SINGLE_PROCESS) -> tuple[float
     It is the smallest Ritz value in the Krylov space of the gradient. So directions in which a run that starts at the
     origin does not move are left out. It is at least the smallest eigenvalue, and zero where the gradient is.
     """
+    if problem not in _known:
+        _known[problem] = _measure(problem, team)
+    return _known[problem]
+
+
+def _measure(problem: Problem, team: Team) -> tuple[float, int]:
     origin = np.zeros(problem.dim)
     with in_double(problem) as wide:
         mean = MeanLoss(wide, team)
