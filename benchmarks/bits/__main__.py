@@ -64,7 +64,8 @@ def find(told, cells, row, column, target):
         return cell.again(cells[name])
     if name in cells and told.refine:
         return cell.refined(cells[name])
-    if f"d={LARGE}" in column and (ROWS[row].method or row) != "tree" and ROWS[row].link is None:
+    anew = (ROWS[row].method or row) in ("tree", "scheduled") or ROWS[row].link is not None
+    if f"d={LARGE}" in column and not anew:
         return cell.scaled_up(cells.get(name.replace(str(LARGE), str(SMALL))), told.tune_large)
     return cell.tuned()
 

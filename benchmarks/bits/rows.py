@@ -49,6 +49,7 @@ ROWS = {
     "locodl": Row("LoCoDL", only=STAR),
     "gossip": Row("our gossip, tuned", ours=True, method="primal-dual"),
     "gossip-practical": Row("our gossip, defaults", ours=True),
+    "scheduled": Row("our scheduled gossip", ours=True, only=("ring", "star", "torus", "4-regular", "ridge")),
     "accelerated": Row("our accelerated gossip, tuned", ours=True, only=("ridge", "w1a")),
     "tree": Row("our tree, tuned", ours=True),
     "tree-practical": Row("our tree, defaults", ours=True),
@@ -57,6 +58,7 @@ for _link in LINKS:  # such as "1 Mbit/s, 50 ms"
     _name, _rate = _link.partition("/")[0].replace(" ", ""), _link.partition(",")[0]
     ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce in chunks for {_rate}, float32", quantizer="float32", link=_link)
     ROWS[f"tree-{_name}"] = Row(f"our tree in chunks for {_rate}", ours=True, link=_link)
+SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that `scheduled` is tried with
 PATIENT = ("lead", "choco", "qdgd", "accelerated")  # on ridge and w1a these are searched among shorter runs
 
 
@@ -86,6 +88,8 @@ class Cell:
             return self.paper()
         if self.row.endswith("-practical"):
             return self.practical()
+        if self.row == "scheduled":
+            return self.scheduled()
         row = ROWS[self.row]
         if row.link is not None:
             return fastest_tree(self, row.link, row.quantizer)
@@ -120,6 +124,12 @@ class Cell:
         choices = predictable_choices("primal-dual", self.problem.dim, Constraints())
         return self.measure(estimate_bits(self.problem, self.network, 1e6, choices)[0].choice, {})
 
+    def scheduled(self):
+        """The schedule for this target, with the best of some scales."""
+        choices = [Choice("scheduled", f"fading:{scale}:0.97") for scale in SCALES]
+        found = [self.measure(choice, {"target": self.target}) for choice in choices]
+        return min((each for each in found if each is not None), key=lambda each: each["bits"], default=None)
+
     def scaled_up(self, found, tune):
         """Take what was found for a smaller dimension, with levels for this one, and tune step sizes if asked to."""
         if found is None or self.row.endswith("-practical"):
@@ -141,7 +151,7 @@ class Cell:
 
     def refined(self, found):
         """Search around what was found: quantizers a little coarser and finer, and step sizes."""
-        if found is None or self.row.endswith("-practical") or ROWS[self.row].link is not None:
+        if found is None or self.row.endswith("-practical") or self.row == "scheduled" or ROWS[self.row].link:
             return self.again(found)
         search, choice = self.search(), choice_of(found)
         fixed = self.row in ("uncompressed", "algorithm-1", "all-reduce")

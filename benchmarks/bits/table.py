@@ -6,7 +6,7 @@ from columns import bounds, columns, named
 from measure import LINKS
 from rows import ROWS
 
-GOSSIP = ("gossip", "gossip-practical", "accelerated")
+GOSSIP = ("gossip", "gossip-practical", "scheduled", "accelerated")
 SHOWN = {
     "uncompressed": "float32",
     "all-reduce": "all-reduce",
@@ -14,6 +14,7 @@ SHOWN = {
     "choco": "Choco",
     "lead": "LEAD",
     "gossip": "our gossip",
+    "scheduled": "our scheduled",
     "accelerated": "our accelerated",
     "tree": "our tree",
     "tree-practical": "tree, defaults",

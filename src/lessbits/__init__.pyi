@@ -79,6 +79,7 @@ from .methods.registry import register_method as register_method
 from .methods.request import MethodRequest as MethodRequest
 from .methods.request import StepSize as StepSize
 from .methods.scaffnew import Scaffnew as Scaffnew
+from .methods.scheduled import Scheduled as Scheduled
 from .methods.ssda import Ssda as Ssda
 from .methods.tree import Tree as Tree
 from .methods.vr_diana import VrDiana as VrDiana

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from baseline_reference import ridge
+from tiers import slow_but
 
 from lessbits import (
     Consensus,
@@ -129,7 +130,7 @@ def test_dual_methods_need_strong_convexity(name):
     assert f"{name} needs strongly convex losses, but μ = 0 here" in said
 
 
-@pytest.mark.parametrize("name", method_names())
+@pytest.mark.parametrize("name", slow_but([name for name in method_names() if name != "scheduled"], method_names()))
 def test_every_method_is_built_from_settings(name):
     network = "star" if name in SERVED else "ring"
     settings = Settings(problem="least-squares", nodes=NODES, dim=DIM, condition=3.0, network=network, method=name)

@@ -56,24 +56,6 @@ def train(model, gossip, steps, at_step=lambda step: None):
         gossip.step()
 
 
-def write_sites(town):
-    """Write the file of each site of a town, and return them."""
-    files = []
-    for name in town.names:
-        folder = town.folder / name
-        folder.mkdir()
-        own = town.identities[name]
-        key = folder / f"{name}.key"
-        key.touch(0o600)
-        key.write_bytes(own.key)
-        (folder / f"{name}.pem").write_bytes(own.pem)
-        lines = ['format = "lessbits-site-1"', f'name = "{name}"', 'roster = "../roster.toml"']
-        lines += [f'listen = "127.0.0.1:{town.ports[name]}"']
-        (folder / "site.toml").write_text("\n".join(lines) + "\n")
-        files.append(folder / "site.toml")
-    return files
-
-
 def main():
     """Train one site: FILE, STEPS, the step at which it dies (0: never), a file for which it waits ("": none)."""
     file, steps, last, gate = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]

@@ -12,13 +12,13 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("grpc")
 
-from engines.peers.in_process import Town  # noqa: E402
-from pytorch.digits_sites import EVERY, RULE, loss_of, make_model, train, write_sites  # noqa: E402
+from engines.peers.in_process import Town, write_sites  # noqa: E402
+from pytorch.digits_sites import EVERY, RULE, loss_of, make_model, train  # noqa: E402
 
 from lessbits.errors import InputError  # noqa: E402
 from lessbits.torch import Gossip, Rule, ThreadLinks  # noqa: E402
-from lessbits.torch.event_loop import event_loop  # noqa: E402
 from lessbits.torch.layout import Layout  # noqa: E402
+from lessbits.training.event_loop import event_loop  # noqa: E402
 
 
 def train_sites(files, steps, **changes):

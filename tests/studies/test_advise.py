@@ -207,6 +207,6 @@ def test_theory_prints_what_it_computes(monkeypatch, capsys):
     facts = describe_theory(settings)
     row = facts["options"]["B"]
     iterations = round(np.log(10) / row["rate"])
-    assert f"B {row['theta']:.4g} 1 {row['rate']:.3g} {iterations} {row['practical_theta']:.4g}" in out
+    assert f"B {row['theta']:.4g} 1 {row['rate']:.3g} {iterations:,} {row['practical_theta']:.4g}" in out
     assert "ρ = 100, ρ_∞ = 1" in out
     assert "ω = 7.9057; free up to ω = 100" in out

@@ -78,6 +78,7 @@ class Accelerated(Method):
     compresses = True
     unbiased = True
     mixes = False  # θ damps any weights
+    raised = True
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
@@ -94,7 +95,8 @@ class Accelerated(Method):
             proven = corrected_step_sizes(TheoryInputs(request.smoothness, request.problem.convexity, *facts))
             return {**proven._asdict(), "momentum": 0.0}
         smoothness, convexity = request.smoothness, request.problem.convexity
-        tau = min(1.0, math.sqrt(request.network.rho * convexity / smoothness) / 2)
+        felt = request.typical_convexity if request.practical else convexity
+        tau = min(1.0, math.sqrt(request.network.rho * felt / smoothness) / 2)
         given = request.given if request.practical else {}
         if "momentum" in given:
             tau = 1 - given["momentum"]

@@ -67,6 +67,7 @@ class Method(ABC):
     likely_quantizers: ClassVar[tuple[str, ...]] = ()  # those that may send the fewest bits; else as primal-dual
     guarded: ClassVar[bool] = False  # whether it detects steps that are too large, so that no trial run is needed
     predictable: ClassVar[bool] = False  # whether theory and the mean-square analysis cover it
+    raised: ClassVar[bool] = False  # whether practical step sizes are raised in trial runs, as far as these get faster
     note: ClassVar[str] = ""  # what advice adds about it, to be read after the name
     takes_local_steps: ClassVar[bool] = False  # whether it may take several gradient steps between two exchanges
     runs_with: ClassVar[tuple[str, ...]] = ()  # the kinds of faults it can be run with (`Faults.kinds`), well or badly

@@ -57,6 +57,7 @@ class Lead(Method):
     compresses = True
     unbiased = True
     mixes = False  # γ damps any weights
+    raised = True
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, float]:
@@ -82,7 +83,7 @@ class Lead(Method):
             if isinstance(request.quantizer, Quantizer):
                 omega = NOISE_MARGIN * request.quantizer.typical_omega(request.problem.dim)
                 inputs = inputs._replace(omega=omega, fading=request.quantizer.fading)
-            inputs = inputs._replace(convexity=request.problem.typical_convexity)
+            inputs = inputs._replace(convexity=request.typical_convexity)
             option, given = request.gradients.option, request.given
             sizes = practical_step_sizes(option, inputs, "broadcast", corrected=True, given=given).sizes
         return {"gamma": 2 * sizes.eta * sizes.theta, "eta": sizes.eta, "alpha": sizes.alpha}

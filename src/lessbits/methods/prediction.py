@@ -90,7 +90,7 @@ def _typical_inputs(request: MethodRequest) -> TheoryInputs:
     typical = inputs._replace(omega=NOISE_MARGIN * request.quantizer.typical_omega(request.problem.dim))
     if request.gradients.option == "A":  # dual gradients need every node's loss to be strongly convex
         return typical
-    return typical._replace(convexity=request.problem.typical_convexity)
+    return typical._replace(convexity=request.typical_convexity)
 
 
 def predict_step_sizes(request: MethodRequest, refine: bool = True) -> Prediction:

@@ -96,6 +96,7 @@ class PrimalDual(Method):
     correctable = True
     mixes = False  # θ damps any weights
     predictable = True
+    raised = True
 
     @classmethod
     def make(  # noqa: PLR0913 (the paper's parameters)

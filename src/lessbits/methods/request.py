@@ -61,6 +61,7 @@ class MethodRequest:
         faults: What goes wrong in the network, if anything does.
         local_steps: Gradient steps between two exchanges.
         chunks: Messages that a vector is cut into.
+        felt_convexity: The smallest curvature of the mean loss, if nodes measured it, for practical step sizes.
     """
 
     problem: Problem
@@ -75,6 +76,7 @@ class MethodRequest:
     faults: Faults | None = None
     local_steps: int = 1
     chunks: int = 1
+    felt_convexity: float | None = None
 
     @property
     def omega(self) -> float:
@@ -85,6 +87,11 @@ class MethodRequest:
     def typical_omega(self) -> float:
         """The quantizer's ω for Gaussian vectors, which is below the bound for all vectors."""
         return self.quantizer.typical_omega(self.problem.dim) if isinstance(self.quantizer, Quantizer) else 0.0
+
+    @property
+    def typical_convexity(self) -> float:
+        """The μ that practical step sizes use: of the mean loss if it was measured, else of the local losses."""
+        return self.problem.typical_convexity if self.felt_convexity is None else self.felt_convexity
 
     @property
     def smoothness(self) -> float:

@@ -48,7 +48,7 @@ def first_error(modes: Modes) -> float:
 
 
 def modes_of(request: MethodRequest) -> Modes:
-    """Return the modes: curvatures between μ and L, for each eigenvalue of the network, and how they start.
+    """Return the modes: curvatures from μ of the mean loss to L, for each eigenvalue of the network, and their start.
 
     Nodes that average start at their own vectors, so their iterates disagree from the start. Other nodes start at a
     point that all know, so their dual variables are wrong: by about as much as their first gradients. Coordinates of
@@ -56,7 +56,8 @@ def modes_of(request: MethodRequest) -> Modes:
     """
     problem, network = request.problem, request.network
     inputs = theory_inputs(request, noise=False)
-    least = max(problem.typical_convexity, inputs.smoothness / WORST_CONDITION)
+    convexity = problem.convexity if problem.averages else problem.mean_convexity
+    least = max(convexity, inputs.smoothness / WORST_CONDITION)
     curvatures = np.geomspace(least, inputs.smoothness, CURVATURES if least < inputs.smoothness else 1)
     eigenvalues, share, seen, links = _spectrum(network)
     iterate, gradient = (_rounded(square) for square in problem.first_squares().mean(axis=0))

@@ -1,7 +1,8 @@
 """`Gossip`: exchanges compressed differences of parameters with neighbours every few local steps."""
 
 from functools import partial
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +16,15 @@ from lessbits.neural.layout import Layout, Tree
 from lessbits.neural.memory import Broadcast, InTurn, Memory
 from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.training.links import Links
-from lessbits.training.marks import compare_marks, settings_mark, values_mark
-from lessbits.training.mpi import default_links
+from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
+from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
 from lessbits.training.rule import Rule
 from lessbits.training.stability import choose_rule
 from lessbits.training.state import check_state, sent_line
+
+if TYPE_CHECKING:
+    from lessbits.neural.failing import PerLink
 
 VERSION = 1  # of state_dict
 
@@ -46,6 +50,8 @@ class Gossip:
         rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
         links: What carries bytes; by default MPI, if several processes were started.
         seed: Seed of random rounding, the same at all nodes.
+        site: The file `site.toml` of this process, for sites that talk over gRPC and may fail and come back. The links
+            of the roster are the network then.
     """
 
     def __init__(
@@ -57,13 +63,12 @@ class Gossip:
         rule: Rule | None = None,
         links: Links | None = None,
         seed: int = 0,
+        site: str | PathLike[str] | None = None,
     ) -> None:
         self.every, self.seed = check_whole("every", every, 1), check_seed(seed)
-        self.rule, self.links = Rule() if rule is None else rule, default_links() if links is None else links
+        self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.neural.Rule")
-        if not self.links.steady:
-            raise InputError("these links may fail, which lessbits.torch alone can bear: take MPI or ThreadLinks")
         self.layout = Layout(params)
         self.quantizer = WeightQuantizer(quantizer, self.layout.sizes)
         connected = network_between(self.links, network)
@@ -76,7 +81,12 @@ class Gossip:
         self.momentum = jnp.zeros_like(self.old)
         self._add = jax.jit(self.layout.add)
         self.memory: Memory | None = None
-        if connected is not None:
+        self.failing: PerLink | None = None  # the memory, if links may fail
+        self.met = True
+        if not self.links.steady:
+            self.memory = self.failing = self._expect()
+            self.met = False
+        elif connected is not None:
             self.memory = self._meet(connected)
 
     @property
@@ -87,6 +97,7 @@ class Gossip:
     def step(self, params: Tree) -> Tree:
         """Count a local step, exchange if it is time, and return the parameters to go on with."""
         self.layout.check(params)
+        self._open()
         self.steps += 1
         if self.rule.dual and self.exchanges:
             params = self._add(params, self.dual[0], jnp.float32(self.rule.numbers.dual / self.every))
@@ -95,12 +106,15 @@ class Gossip:
     def exchange(self, params: Tree) -> Tree:
         """Exchange now, and return the parameters to go on with. All nodes must do so at the same time."""
         self.layout.check(params)
+        self._open()
         x = self._gather(params)
         if self.memory is None:
             return params
         if self.carry is not None:
             late = separate(self.dual * self.numbers.dual)  # which could not be added to 16 bits at each step
             x = jnp.where(self.layout.short[None], x + late, x)
+        if self.failing is not None:
+            x = self._rejoin(self.failing, x)
         pull = self.memory.exchange(x, self.exchanges)
         self.old, self.dual, self.momentum = finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
         params = self.layout.scatter(params, self.old[0])
@@ -137,6 +151,10 @@ class Gossip:
         self.steps, self.exchanges = counts["steps"], counts["exchanges"]
         if self.memory is not None:
             self.memory.arrays, self.memory.bits = loaded, counts["bits"]
+        if self.failing is not None:
+            if self.met:
+                raise InputError("a state was loaded after the first step: load it before, as neighbours are met there")
+            self.dual = jnp.zeros_like(self.dual)  # it belongs to links, which all begin anew
 
     def close(self) -> None:
         """End all connections, once the last messages are sent."""
@@ -157,10 +175,47 @@ class Gossip:
     def _settings(self) -> str:
         return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
 
+    def _marks(self, network: Network) -> list[bytes]:
+        start = values_mark(np.asarray(self.old[0]))
+        return [self.layout.digest(), start, settings_mark(self._settings(), network)]
+
     def _meet(self, network: Network) -> Memory:
         """Check with neighbours that models and settings are the same, and return the memory."""
-        start = values_mark(np.asarray(self.old[0]))
-        marks = [self.layout.digest(), start, settings_mark(self._settings(), network)]
-        run = compare_marks(self.links, network, marks)
+        run = compare_marks(self.links, network, self._marks(network))
         kind = partial(InTurn if self.rule.turns else Broadcast, self.links, self.quantizer, self.seed, run)
         return kind(self.old, network)
+
+    def _expect(self) -> "PerLink":
+        """Return the memory of links that may fail; neighbours are met at the first step."""
+        from lessbits.neural.failing import PerLink
+        from lessbits.training.peer_links import PeerLinks
+
+        if not isinstance(self.links, PeerLinks):
+            raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
+        model, _, settings = self._marks(self.links.network())
+        run = run_number([model, settings])
+        return PerLink(self.links, self.quantizer, self.seed, run, self.old, self.rule.turns, bool(self.rule.dual))
+
+    def _open(self) -> None:
+        """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
+        if self.met or self.failing is None:
+            return
+        self.met = True
+        links = self.failing.sites
+        model, start, settings = (part.hex() for part in self._marks(links.network()))
+        links.number = self.exchanges
+        links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
+
+    def _rejoin(self, memory: "PerLink", x: jax.Array) -> jax.Array:
+        """Begin links anew where needed, and catch up with neighbours that are ahead; return the model to go on with.
+
+        A process that has just been started, with neighbours that have not, takes the model of one.
+        """
+        reached, model = memory.begin(lambda: x, self.exchanges)
+        self.steps += self.every * (reached - self.exchanges)
+        self.exchanges = reached
+        self.dual = self.dual + separate(memory.recover() * self.numbers.theta)
+        if model is None:
+            return x
+        self.old = model
+        return self.old

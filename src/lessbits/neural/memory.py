@@ -34,9 +34,14 @@ class Memory(ABC):
 
     def encode(self, x: jax.Array, name: str, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
         """Send Q(x - h), add it to the memory of this name, and return the body and what it stands for."""
-        draws = message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
-        payload, decoded = self.quantizer.send(x, self.arrays[name], draws)
+        body, decoded = self.told(x, self.arrays[name], turn, number, per_link)
         self.arrays[name] = self.arrays[name] + decoded
+        return body, decoded
+
+    def told(self, x: jax.Array, known: jax.Array, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
+        """Return the body of Q(x - h), and what it stands for."""
+        draws = message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
+        payload, decoded = self.quantizer.send(x, known, draws)
         return self.codec.encode(BlockPayload(*(np.asarray(part)[0] for part in payload))), decoded
 
     def carry(self, bodies: Mapping[int, bytes], turn: int) -> dict[int, jax.Array]:

@@ -146,6 +146,11 @@ class Problem(ABC):
         """
         return self.mean_curvature(np.zeros(self.dim), SINGLE_PROCESS) if self.nearly_flat else self.convexity
 
+    @cached_property
+    def mean_convexity(self) -> float:
+        """μ of the mean loss at the origin, which may be far above that of the worst node; at least `convexity`."""
+        return max(self.convexity, self.mean_curvature(np.zeros(self.dim), SINGLE_PROCESS))
+
     @property
     def nearly_flat(self) -> bool:
         """Whether a local loss may be flat in a direction where the mean loss is not."""

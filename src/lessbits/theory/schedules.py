@@ -20,6 +20,7 @@ FLATNESS = 1e-6  # relative decrease of the bits at which L-BFGS ends
 LENGTHS = (0.7, 1.4, 0.87, 1.15)  # factors on the number of iterations that are tried in turn
 LONGEST = 500  # iterations of a schedule
 DEVIATIONS = 2.0  # standard deviations of the error, as a margin
+WORSE = 1.2  # factor of the bits that the margin may cost
 OCTAVE_STEPS = 16  # spacings in an octave, as `fading` has them
 BOUNDS = ((-12.0, 0.0), (-12.0, 0.0), (-6.0, 8.0), (-60.0, 20.0))  # of the rows of a point
 
@@ -49,7 +50,10 @@ def find_schedule(modes: Modes, target: float, header: float) -> Schedule:
         # Errors of runs vary: they should be below the target in nearly all.
         expected = expected_course(modes, search.schedule(best[1]))
         search.target = target * target / (target + DEVIATIONS * expected.deviation)
-        return _on_grid(modes, search.schedule(search.descend(best[1], STEPS[1])[1]), target)
+        end = search.descend(best[1], STEPS[1])
+        if end[0] > WORSE * best[0]:  # the lower target has led L-BFGS astray
+            search.target, end = target, best
+        return _on_grid(modes, search.schedule(end[1]), target)
 
 
 class _Search:

@@ -27,8 +27,7 @@ class TheoryInputs(NamedTuple):
         samples: m of option D: samples per node, counted in batches.
         noise: σ², the gradient noise of option C.
         fading: R² of the quantizer `fading`: the factor by which its variance shrinks per iteration; otherwise 0.
-        weighted_degree: D, the largest sum of the weights of a node's links; for independent messages, each weight may
-            be multiplied by the leverage of its edge. None for the theorems as the paper has them.
+        weighted_degree: D, the largest sum of a node's weights; of independent messages, times the leverages of edges.
     """
 
     smoothness: float
@@ -105,12 +104,11 @@ class LyapunovWeights(NamedTuple):
 def check_inputs(inputs: TheoryInputs) -> None:
     """Raise an `InputError` for constants that no problem, network or quantizer has."""
     check_kind("inputs", inputs, TheoryInputs, "see lessbits.theory")
-    for name in ("smoothness", "lambda_max", "lambda_min", "max_weight", "samples"):
+    degree = () if inputs.weighted_degree is None else ("weighted_degree",)
+    for name in ("smoothness", "lambda_max", "lambda_min", "max_weight", "samples", *degree):
         check_positive(name, getattr(inputs, name))
     for name in ("omega", "noise", "fading"):
         check_number(name, getattr(inputs, name), 0)
-    if inputs.weighted_degree is not None:
-        check_positive("weighted_degree", inputs.weighted_degree)
     check_number("convexity", inputs.convexity)  # a computed μ may be slightly below 0
     for lower, upper in (("convexity", "smoothness"), ("lambda_min", "lambda_max")):
         least, most = getattr(inputs, lower), getattr(inputs, upper)
@@ -261,7 +259,7 @@ def free_omega(inputs: TheoryInputs) -> float:
     """Return min(ρ/ρ_∞, κρ). Up to this ω, compression is free up to a constant factor in iterations (equation 11).
 
     Args:
-        inputs: The numbers that the theorems depend on. The paper's own bound is that of `inputs.as_published()`.
+        inputs: The numbers of the theorems; the paper's bound is that of `inputs.as_published()`.
     """
     check_inputs(inputs)
     return min(inputs.rho / inputs.rho_inf, inputs.condition_number * inputs.rho)
@@ -270,8 +268,8 @@ def free_omega(inputs: TheoryInputs) -> float:
 def noise_inflation(inputs: TheoryInputs, messages: str = "independent") -> float:
     """Return the factor by which quantization divides the tuned θ at η = 1/L, and multiplies the iterations.
 
-    Noise acts like a larger λ_max: by 3ω max w_ij if it is independent on each link, by 3ωλ_max if a node's neighbours
-    share it. A fit to tuned step sizes on ring and star gives 2.4 to 2.9 in place of 3.
+    Noise acts like a larger λ_max: by 3ω max w_ij if it is independent on each link, by 3ωλ_max if neighbours share it.
+    A fit to tuned step sizes on ring and star gives 2.4 to 2.9 in place of 3.
 
     Args:
         inputs: The numbers that the theorems depend on.
@@ -279,15 +277,13 @@ def noise_inflation(inputs: TheoryInputs, messages: str = "independent") -> floa
     """
     check_inputs(inputs)
     check_name("messages", messages, MESSAGES)
-    weight = inputs.lambda_max if messages == "broadcast" else inputs.max_weight
-    return 1 + 3 * inputs.omega * weight / inputs.lambda_max
+    return 1 + 3 * inputs.omega * (1 if messages == "broadcast" else inputs.max_weight / inputs.lambda_max)
 
 
 def corrected_step_sizes(inputs: TheoryInputs) -> StepSizes:
     """Return the step sizes of LEAD's Theorem 1, for the corrected method with θ = γ/(2η).
 
-    The theorem is proven for broadcast messages, whose noise is at most ωλ_max. The noise of independent and edge
-    messages is at most ω times the largest weighted degree, which is no larger.
+    The theorem has ωλ_max. The noise of all messages weighs at most ω times the largest weighted degree: no more.
 
     Args:
         inputs: The numbers that the theorems depend on.

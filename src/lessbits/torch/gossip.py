@@ -14,11 +14,11 @@ from lessbits.networks import Network
 from lessbits.torch.flight import Flight
 from lessbits.torch.intervals import Every, Intervals
 from lessbits.torch.layout import Layout
-from lessbits.torch.meeting import choose_links
 from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.pieces import Pieces, Spelling
 from lessbits.training.links import Links
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
+from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
 from lessbits.training.rule import Rule
 from lessbits.training.stability import choose_rule
@@ -260,7 +260,7 @@ class Gossip:
     def _expect(self) -> "PerLink":
         """Return the memory of links that may fail; neighbours are met at the first step."""
         from lessbits.torch.failing import PerLink
-        from lessbits.torch.peer_links import PeerLinks
+        from lessbits.training.peer_links import PeerLinks
 
         if not isinstance(self.links, PeerLinks):
             raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
@@ -273,7 +273,7 @@ class Gossip:
         if self.met or self.failing is None:
             return
         self.met = True
-        links = self.failing.links
+        links = self.failing.sites
         model, start, settings = (part.hex() for part in self._marks(links.roster.network()))
         links.number = self.exchanges
         links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
@@ -283,7 +283,7 @@ class Gossip:
 
         A process that has just been started, with neighbours that have not, takes the model of one.
         """
-        reached, model = memory.begin(self._read, self.exchanges)
+        reached, model = memory.begin(lambda: self._read(slice(0, self.layout.size)), self.exchanges)
         self.steps += self.intervals.between(self.exchanges, reached)
         self.exchanges = reached
         self.dual += self.numbers.theta * memory.recover()[: self.layout.trained]

@@ -21,11 +21,13 @@ from lessbits.faults import Faults
 from lessbits.methods.base import Method
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.prediction import predict_step_sizes
+from lessbits.methods.registry import find_method
 from lessbits.methods.request import MethodRequest
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.quantizers import Compressor, Fading, Quantizer, make_quantizer
 from lessbits.quantizers.choices import dithers
+from lessbits.tuning.raising import measure_curvature
 from lessbits.tuning.stability import try_step_sizes
 from lessbits.tuning.stepsizes import make_method
 
@@ -117,7 +119,8 @@ def estimate_bits(problem: Problem, network: Network, reduction: float, choices:
             raise InputError(f"primal-dual was given {quantizer.name}, which is biased: choose one such as dit-4")
         messages = choice.messages or "independent"
         fading = quantizer if isinstance(quantizer, Fading) else None
-        prediction = predict_step_sizes(choice.request(problem, network), refine=fading is not None)
+        request, _ = measure_curvature(find_method(choice.method), choice.request(problem, network))
+        prediction = predict_step_sizes(request, refine=fading is not None)
         # The message length of `fading` depends on the size of the vectors.
         deviation = prediction.spread * float(fading.spacing(0)) if fading else 1.0
         key = (choice.quantizer, deviation)
@@ -148,7 +151,8 @@ def fading_choices(method: str, problem: Problem, network: Network, kept: Constr
     distance = _moved_distance(method, problem, network, kept)
     for variant in _variants(kept):
         choice = Choice(method, "exact", *variant, kept.option, kept.batch_size)
-        exact = predict_step_sizes(choice.request(problem, network))
+        request, _ = measure_curvature(find_method(method), choice.request(problem, network))
+        exact = predict_step_sizes(request)
         for pace in PACES if exact.rate < 1 and distance > 0 else ():
             factor = max(exact.rate ** (pace / 2), 0.5)
             if factor < 0.99999:

@@ -1,14 +1,13 @@
 """Methods by name, with default step sizes: proven ones, or practical ones that are tested in a short run."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from lessbits._internal.logging import say_if_slow
 from lessbits.errors import InputError, check_kind, check_name, check_number, check_seed
 from lessbits.faults import Faults
 from lessbits.methods.base import Method
-from lessbits.methods.choosing import ChosenWith, remember_cost
+from lessbits.methods.choosing import remember_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.methods.registry import all_methods, find_method
@@ -18,9 +17,9 @@ from lessbits.problems import Problem
 from lessbits.problems.origin import check_kinds, check_sites
 from lessbits.quantizers import Compressor, make_quantizer
 from lessbits.tuning.ahead import compile_ahead, wait_for_program
-from lessbits.tuning.stability import try_step_sizes
+from lessbits.tuning.raising import measure_curvature, raise_step_sizes
+from lessbits.tuning.stability import halve_until_stable
 
-MOST_TRIALS = 12
 STEP_SIZE_RULES = ("theory", "practical")
 CHOICES = (
     *("quantizer", "stepsizes", "target", "seed", "option", "batch_size", "messages", "corrected", "local_steps"),
@@ -157,23 +156,12 @@ def configure_method(kind: type[Method], request: MethodRequest, seed: int = 0) 
         return kind.configure(request)
     with say_if_slow(f"choosing step sizes of {kind.name}, in trial runs"):
         compile_ahead([(kind, request)])
+        request, spent = measure_curvature(kind, request)
         method = kind.configure(request)
         wait_for_program(request, method)
-        return _halve_until_stable(kind, request, method, seed)
-
-
-def _halve_until_stable(kind: type[Method], request: MethodRequest, method: Method, seed: int) -> Method:
-    """Test the step sizes in trial runs, and halve those not given until a run is stable."""
-    free, spent = kind.undecided(request), ChosenWith()
-    for _ in range(MOST_TRIALS):
-        trial = try_step_sizes(request.problem, request.network, method, seed, request.faults)
-        spent = spent.plus(trial.cost)
-        if trial.stable:
-            remember_cost(method, spent)
-            return method
-        sizes = {name: float(getattr(method, name)) for name in kind.step_size_names}
-        likely = {kind.step_size_names[0], method.suspect(request.problem)}
-        halved = {name: sizes[name] / 2 for name in likely & free or free}
-        method = replace(method, **halved)  # type: ignore[type-var]
-    tried = " and ".join(f"{name} = {sizes[name]:g}" for name in kind.step_size_names if sizes[name])
-    raise InputError(f"no stable step sizes were found down to {tried}: give smaller ones, or take theory's")
+        if request.felt_convexity is None:
+            method, _, spent = halve_until_stable(kind, request, method, seed, spent)
+        else:
+            method, spent = raise_step_sizes(kind, request, method, seed, spent)
+        remember_cost(method, spent)
+        return method

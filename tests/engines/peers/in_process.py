@@ -96,6 +96,24 @@ class Town:
         return SiteRun(site, mark, f"127.0.0.1:{self.ports[name]}", checkpoints, watch)
 
 
+def write_sites(town):
+    """Write the file of each site of a town, and return them."""
+    files = []
+    for name in town.names:
+        folder = town.folder / name
+        folder.mkdir()
+        own = town.identities[name]
+        key = folder / f"{name}.key"
+        key.touch(0o600)
+        key.write_bytes(own.key)
+        (folder / f"{name}.pem").write_bytes(own.pem)
+        lines = ['format = "lessbits-site-1"', f'name = "{name}"', 'roster = "../roster.toml"']
+        lines += [f'listen = "127.0.0.1:{town.ports[name]}"']
+        (folder / "site.toml").write_text("\n".join(lines) + "\n")
+        files.append(folder / "site.toml")
+    return files
+
+
 async def run_all(runs, meanwhile=None):
     """Run sites to their end, and return their results by name; `meanwhile` is a coroutine that runs beside them."""
     tasks = [asyncio.ensure_future(run.run()) for run in runs]

@@ -91,6 +91,11 @@ class PartitionedProblem(Problem):
         flat = self.convexity <= 0 or self.here.nearly_flat
         return self.here.mean_curvature(np.zeros(self.dim), self.transport) if flat else self.convexity
 
+    @shared_property
+    def mean_convexity(self) -> float:
+        """That of the whole problem."""
+        return max(self.convexity, self.here.mean_curvature(np.zeros(self.dim), self.transport))
+
     def first_squares(self) -> np.ndarray:
         """Return those of all nodes."""
         return self.transport.all_gather(self.here.first_squares())

@@ -16,7 +16,7 @@ from typing import Any
 
 from lessbits.errors import InputError, MissingPackageError, check_positive
 from lessbits.networks import Network
-from lessbits.torch.event_loop import event_loop
+from lessbits.training.event_loop import event_loop
 from lessbits.training.links import Links
 
 try:
@@ -25,8 +25,8 @@ try:
     from lessbits.engines.peers.patience import Patience
     from lessbits.engines.peers.protocol import Farewell
     from lessbits.engines.peers.site_file import read_site
-    from lessbits.torch.peer_link import HEADER_BYTES, Model, PeerLink, Said, Word
-    from lessbits.torch.peer_talk import PeerTalk
+    from lessbits.training.peer_link import HEADER_BYTES, Model, PeerLink, Said, Word
+    from lessbits.training.peer_talk import PeerTalk
 except ImportError as error:
     raise MissingPackageError(f"sites need gRPC and cryptography ({error}): pip install 'lessbits[peers]'") from None
 

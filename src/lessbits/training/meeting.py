@@ -13,6 +13,6 @@ def choose_links(links: Links | None, site: str | PathLike[str] | None) -> Links
         return default_links() if links is None else links
     if links is not None:
         raise InputError("both links and site are given, but a site has links of its own: leave one out")
-    from lessbits.torch.peer_links import PeerLinks
+    from lessbits.training.peer_links import PeerLinks
 
     return PeerLinks(site)

@@ -24,7 +24,7 @@ from lessbits.engines.peers.roster import Roster
 from lessbits.engines.peers.site_file import SiteFile
 from lessbits.engines.peers.stream import Connection
 from lessbits.errors import WireError
-from lessbits.torch.peer_link import PeerLink, difference
+from lessbits.training.peer_link import PeerLink, difference
 from lessbits.version import __version__
 
 GREETING_SECONDS = 10.0

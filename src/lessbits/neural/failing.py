@@ -1,0 +1,61 @@
+"""The memory of links that fail, with arrays of JAX: see `lessbits.torch.failing`, which sends the same."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lessbits.neural.arithmetic import weighted
+from lessbits.neural.memory import Memory
+from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.training.failing import FailingLinks
+from lessbits.training.peer_links import PeerLinks
+
+
+class PerLink(FailingLinks, Memory):
+    """A memory for each link, [1, size]; `keeps` says whether what was taken is kept, for a dual."""
+
+    def __init__(
+        self,
+        links: PeerLinks,
+        quantizer: WeightQuantizer,
+        seed: int,
+        run: int,
+        start: jax.Array,
+        in_turn: bool,
+        keeps: bool,
+    ) -> None:
+        Memory.__init__(self, links, quantizer, seed, run)
+        FailingLinks.__init__(self, links, start, in_turn, keeps)
+
+    def zeros(self) -> jax.Array:
+        """Return an array of zeros."""
+        return jnp.zeros_like(self.start)
+
+    def copied(self, vector: jax.Array) -> jax.Array:
+        """Return the array: arrays of JAX do not change."""
+        return vector
+
+    def on_host(self, vector: jax.Array) -> np.ndarray:
+        """Return the numbers of an array."""
+        return np.asarray(vector)[0]
+
+    def from_host(self, numbers: np.ndarray) -> jax.Array:
+        """Return an array of one row."""
+        return jnp.asarray(numbers[None])
+
+    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
+        """Send Q(x - h) on each open link whose turn it is, and return the disagreement with those that were heard."""
+        bodies, mine, pull = {}, {}, self.zeros()
+        for other in self.open_links(turn):
+            number = self.links.node * self.links.nodes + other
+            bodies[other], mine[other] = self.told(x, self.shared[other].own, turn, number, per_link=True)
+        received = self.carry(bodies, turn)
+        self.spoke = list(received)
+        for other, theirs in received.items():  # who was not heard keeps its memory, as the neighbour does
+            shared = self.shared[other]
+            shared.own = shared.own + mine[other]
+            shared.gap = (shared.gap + mine[other]) - theirs
+            self.take(other, turn)
+            weight = self.rounds[turn % len(self.rounds)][other]
+            pull = pull + weighted(shared.gap, jnp.full(1, weight, jnp.float32))
+        return pull

@@ -1,0 +1,121 @@
+"""Practical step sizes are raised in trial runs while these get faster, by what nodes can measure."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_stability import RING, unsolvable
+
+from lessbits import Consensus, Faults, LeastSquares, PartitionedProblem, make_method, make_network, simulate
+from lessbits.engines.distributed.transport import SingleProcess
+from lessbits.methods.accelerated import Accelerated
+from lessbits.methods.lead import Lead
+from lessbits.methods.primal_dual import PrimalDual
+from lessbits.problems.curvature import LANCZOS_STEPS, felt_curvature
+from lessbits.quantizers import make_quantizer
+from lessbits.tuning.raising import AVERAGED_BITS, faster, move, rises, settled
+
+DIT = make_quantizer("dit-4", 4)
+ALL = {"theta", "eta", "alpha", "momentum", "gamma"}
+
+
+def test_the_curvature_of_the_mean_loss_is_the_smallest_eigenvalue():
+    problem = LeastSquares.random(8, 10, condition=1000.0)
+    hessian = np.asarray(problem.hessian(problem.start())).mean(0)
+    found, averaged = felt_curvature(problem)
+    assert found == pytest.approx(np.linalg.eigvalsh(hessian)[0], rel=1e-5)
+    assert found > 10 * problem.convexity  # the mean is better conditioned than each
+    assert averaged == 11  # the gradient, and a product for each dimension
+    assert felt_curvature(LeastSquares.random(3, 50))[1] == LANCZOS_STEPS + 1
+
+
+def test_directions_without_gradient_are_not_felt():
+    rows = np.diag([1.0, 2.0, 0.1])
+    flat = LeastSquares.from_parts([rows] * 2, [np.array([1.0, 1.0, 0.0])] * 2, 0.0)
+    assert felt_curvature(flat)[0] == pytest.approx(1 / 3)
+    still = LeastSquares.from_parts([rows] * 2, [np.zeros(3)] * 2, 0.0)
+    assert felt_curvature(still) == (0.0, 1)
+
+
+@pytest.mark.slow
+def test_ranks_choose_the_same_step_sizes():
+    problem = unsolvable()
+    spread = PartitionedProblem(problem, SingleProcess())
+    chosen = [make_method("lead", each, RING, stepsizes="practical") for each in (problem, spread)]
+    assert len({(each.gamma, each.eta, each.alpha, *each.chosen_with[:2]) for each in chosen}) == 1
+
+
+def test_a_run_whose_nodes_drift_apart_is_seen():
+    count = np.arange(100.0)
+    assert not rises(count**2 * 0.9**count)  # they leave a common start, and come together
+    assert not rises(np.append(1.0, np.full(99, 1e-30)))  # rounding
+    assert not rises(np.append(1.0, 1e-30 * 1.2 ** count[1:]))
+    assert rises(0.8**count + 1e-6 * 1.1**count)
+    assert not settled(0.99**count)
+    assert settled(0.5**count)
+
+
+def test_the_faster_run_stays_below_first():
+    count = np.arange(100.0)
+    slow, fast = 0.95**count, 0.9**count
+    assert faster(fast, slow)
+    assert not faster(slow, fast)
+    assert not faster(fast, fast)
+    assert not faster(np.append(fast[:-1], np.nan), slow)
+    # Where all nodes start at one point, they disagree later: what a run has come to counts, not the lowest value.
+    apart = np.where(count > 0, slow, 0.0)
+    assert faster(np.where(count > 0, fast, 0.0), apart)
+    # A run that ends at a floor loses to one that goes on falling, unless that is below rounding.
+    assert faster(slow, np.maximum(fast, 0.1))
+    assert not faster(slow, np.maximum(fast, 1e-11))
+
+
+def test_moves_keep_the_products_that_stability_depends_on():
+    method = PrimalDual.make(DIT, theta=0.5, eta=0.2, alpha=0.6)
+    assert move(method, "theta", 4.0, ALL).theta == 2.0
+    longer = move(method, "eta", 2.0, ALL)
+    assert (longer.eta, longer.theta) == (0.4, 0.25)
+    assert move(method, "alpha", 4.0, ALL).alpha == 1.0
+    assert move(replace(method, alpha=1.0), "alpha", 4.0, ALL) is None
+    assert move(method, "momentum", 2.0, ALL) is None
+    lead = move(Lead(1.0, 0.2, 0.5, DIT), "eta", 2.0, ALL)
+    assert (lead.eta, lead.gamma) == (0.4, 1.0)
+    calmer = move(Accelerated(0.5, 0.8, 0.5, 0.75, DIT, 0.1), "momentum", 2.0, ALL)
+    assert (calmer.momentum, calmer.eta, calmer.theta) == (0.5, 0.4, 1.0)
+    assert move(calmer, "momentum", 4.0, ALL).momentum == 0.0
+
+
+def test_step_sizes_that_are_given_do_not_move():
+    method = PrimalDual.make(DIT, theta=0.5, eta=0.2, alpha=0.6)
+    assert move(method, "theta", 4.0, {"eta"}) is None
+    longer = move(method, "eta", 2.0, {"eta"})
+    assert (longer.eta, longer.theta) == (0.4, 0.5)
+
+
+@pytest.mark.parametrize("name", ["primal-dual", pytest.param("accelerated", marks=pytest.mark.slow)])
+def test_raised_step_sizes_need_far_fewer_bits(name, monkeypatch):
+    problem, network = LeastSquares.random(12, 20, condition=1000.0), make_network("random-regular:4", 12)
+    bits = []
+    for raised in (False, True):
+        monkeypatch.setattr(PrimalDual if name == "primal-dual" else Accelerated, "raised", raised)
+        method = make_method(name, problem, network, stepsizes="practical")
+        trace = simulate(problem, network, method, iterations=20_000, until=1e-4, seed=1)
+        assert trace.converged
+        bits.append(trace["wire_bits_per_link"][-1])
+    assert bits[1] < bits[0] / 4
+    # What nodes average is counted: at least a vector for each record of a trial.
+    assert method.chosen_with.bits_per_link > 50 * AVERAGED_BITS * problem.dim
+
+
+@pytest.mark.parametrize(
+    ("problem", "choices"),
+    [
+        (Consensus.random(6, 4), {}),
+        (unsolvable(LeastSquares), {"option": "C"}),
+        (unsolvable(LeastSquares), {"faults": Faults(drop=0.1)}),
+        (unsolvable(LeastSquares), {"theta": 0.1, "eta": 0.1}),
+    ],
+)
+def test_nothing_is_raised_where_trials_cannot_be_compared(problem, choices, monkeypatch):
+    monkeypatch.setattr("lessbits.tuning.raising.felt_curvature", None)  # it would be called
+    make_method("primal-dual", problem, RING, stepsizes="practical", **choices)
