@@ -51,6 +51,7 @@ def test_a_run_whose_nodes_drift_apart_is_seen():
     assert not rises(np.append(1.0, np.full(99, 1e-30)))  # rounding
     assert not rises(np.append(1.0, 1e-30 * 1.2 ** count[1:]))
     assert rises(0.8**count + 1e-6 * 1.1**count)
+    assert not rises(0.9**count * (1 + 20 * (count % 5 == 0)))  # coarse messages
     assert not settled(0.99**count)
     assert settled(0.5**count)
 

@@ -28,7 +28,7 @@ FAR, NEAR = 4.0, 2.0  # factors: θ first moves far
 END = 0.1  # share of the records at the end whose largest value is what a run has come to
 SLOWER = 1.1  # by which a run may be slower if its step sizes are half as large: they are safer
 SETTLED = 1e-6  # share of all changes that is left when a run has come to its end
-RISING = 2.0  # growth of the squared disagreement from its lowest value to the end of a run
+RISING = 2.0  # growth of the squared disagreement from the second quarter of a run to its end
 ROUNDING = 1e-5  # of a loss in float32; in float64 the square of it
 
 
@@ -132,14 +132,17 @@ class _Search:
 
 
 def rises(disagreements: np.ndarray) -> bool:
-    """Return whether nodes drift apart in the end: such a run loses to one in which they do not.
+    """Return whether nodes are further apart in the end than in the second quarter of a run, whatever they do between.
+
+    Such a run loses to one in which they are not. Where messages are coarse, they may be so for a moment.
 
     >>> rises(0.9 ** np.arange(100)), rises(0.9 ** np.arange(100) + 1e-4 * 1.1 ** np.arange(100))
     (False, True)
     """
-    end = len(disagreements) - max(1, int(END * len(disagreements)))
-    last, lowest = float(disagreements[end:].max()), float(disagreements[end // 4 : end].min(initial=np.inf))
-    return last > max(RISING * lowest, ROUNDING**2 * float(disagreements.max()))
+    count = len(disagreements)
+    last = float(disagreements[count - max(1, int(END * count)) :].max())
+    before = float(disagreements[count // 4 : count // 2].max(initial=0.0))
+    return last > max(RISING * before, ROUNDING**2 * float(disagreements.max()))
 
 
 def settled(merit: np.ndarray) -> bool:
