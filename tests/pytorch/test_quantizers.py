@@ -32,7 +32,7 @@ def vectors(dim):
 def test_levels_and_scales_are_those_of_jax(spelling, dim, in_float32):
     given = vectors(dim)
     theirs = make_quantizer(spelling, dim)
-    draw = draws(Step(make_seed(2**40 + 5), np.int32(3)), np.arange(len(given)), Purpose.MEMORY)
+    draw = draws(Step(make_seed(2**40 + 5), jax.numpy.int32(3)), np.arange(len(given)), Purpose.MEMORY)
     payload = jax.jit(lambda rows: theirs.quantize(rows, theirs.measure(rows), draw))(given)
     decoded = np.asarray(theirs.decode(payload))
     ours = make_weight_quantizer(spelling, [dim])

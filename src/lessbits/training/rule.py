@@ -7,7 +7,7 @@ from lessbits.errors import InputError, check_number, check_whole
 from lessbits.networks import Network
 from lessbits.training.partners import rounds
 
-DUAL, MOST_DUAL = 0.4, 0.15  # a fifth of what is stable in the linear model of lessbits.theory.intervals
+DUAL, MOST_DUAL = 0.3, 0.15  # a seventh of what is stable in the linear model of lessbits.theory.intervals
 NOISE_SHARE = 5.0  # how much the noise of a round counts there
 ALL_AT_ONCE = 1.25  # rounds that count, if a node speaks with all neighbours at each exchange
 MOST_NOISE = 0.95  # with more, memories hardly follow models, whatever the numbers
@@ -41,7 +41,7 @@ class Rule:
 
     θ and w are chosen for the network and the quantizer unless they are given (`chosen`; docs/neural-theory.md):
 
-        θ = (1 - ε)(1 + ε (1 - ε)/2)/(r (1 + μ)),   w = s min(0.15, 0.4/(1 + 5 K ε/(1 - ε)))
+        θ = (1 - ε)(1 + ε (1 - ε))/(r (1 + μ)),   w = s min(0.15, 0.3/(1 + 5 K ε/(1 - ε)))
 
     where ε is the mean square error of a message over what it tells, K the number of rounds until all links have had
     their turn, and s the share of rounds in which the node with the fewest links has one. Momentum multiplies a
@@ -83,7 +83,7 @@ class Rule:
             share = int(network.degree.min()) / number
         elif network:
             theta *= min(1.0, LARGEST_EIGENVALUE / network.lambda_max)
-        theta *= (1 - noise) * (1 + noise * (1 - noise) / 2)
+        theta *= (1 - noise) * (1 + noise * (1 - noise))
         dual = share * min(MOST_DUAL, DUAL / (1 + NOISE_SHARE * number * noise / (1 - noise)))
         return replace(
             self,
