@@ -145,6 +145,7 @@ def test_every_setting_is_resolved(command):
             "latency",
             "bandwidth",
             "ranks",
+            "chunks",
         ),
         *("gamma", "epsilon", "momentum", "decay", "probability"),  # step sizes of other methods
     }
@@ -152,7 +153,8 @@ def test_every_setting_is_resolved(command):
     assert settings["problem_seed"] == settings["network_seed"] == settings["seed"] == 3
     omega = lessbits.make_quantizer("dit-4", 8).omega(8)
     assert settings["alpha"] == pytest.approx(1 / (1 + omega))
-    assert settings["theta"] == pytest.approx(1 / (2 * (4 / 3 + 12 * omega / 3)))
+    noise = 1 / 2 * 2 * (1 / 3) * (5 / 6)  # half of two links, their weight, and their leverage in a ring of six
+    assert settings["theta"] == pytest.approx(1 / (2 * (4 / 3 + 12 * omega * noise)))
     assert settings["eta"] == 1
 
 

@@ -17,14 +17,14 @@ CORRECTED = {**DIT, "corrected": True}
 RUNS = [("primal-dual", {**DIT, "messages": messages}) for messages in ("independent", "broadcast", "edge")]
 RUNS += [("primal-dual", {**CORRECTED, "messages": messages}) for messages in ("independent", "broadcast", "edge")]
 RUNS += [("primal-dual", {**DIT, "option": option}) for option in "AD"]
-RUNS += [(name, DIT) for name in ("lead", "edge-dual", "accelerated", "tree", "diana", "vr-diana")]
+RUNS += [(name, DIT) for name in ("lead", "edge-dual", "accelerated", "tree", "newton-tree", "diana", "vr-diana")]
 RUNS += [("lead", {"quantizer": "exact"}), ("lead", {**DIT, "option": "D"})]
-RUNS += [(name, {}) for name in ("extra", "nids", "gradient-tracking", "gradient-tracking-atc", "gt-svrg")]
+RUNS += [(name, {}) for name in ("scheduled", "extra", "nids", "gradient-tracking", "gradient-tracking-atc", "gt-svrg")]
 RUNS += [(name, {}) for name in ("ssda", "msda", "scaffnew", "compressed-scaffnew", "opapc")]
 RUNS += [(name, DIT) for name in ("c-gt", "beer", "motef", "ef21", "locodl", "adiana", "dore")]
 INEXACT = {"dgd", "qdgd", "choco"}  # these stop at an error of their own, far above rounding
 # Where iterates stop changing before they are at the solution.
-FLOORS = {"extra": 1e-11, "gt-svrg": 1e-9, "ssda": 1e-10, "msda": 1e-10, "vr-diana": 1e-10}
+FLOORS = {"scheduled": 1e-8, "extra": 1e-11, "gt-svrg": 1e-9, "ssda": 1e-10, "msda": 1e-10, "vr-diana": 1e-10}
 WANDERS = {"nids": 1e-9, "compressed-scaffnew": 1e-10}  # their rounding errors are a random walk
 QUICK = [("lead", DIT), ("primal-dual", {**CORRECTED, "messages": "edge"})]
 

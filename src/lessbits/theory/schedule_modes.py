@@ -94,7 +94,7 @@ def entropy(ratio: float) -> float:
     It is the differential entropy of the number plus a uniform one, in units of Δ.
 
     >>> round(entropy(1.0), 3), round(entropy(100.0) - math.log2(100 * math.sqrt(2 * math.pi * math.e)), 3)
-    (2.104, 0.0)
+    (2.105, 0.0)
     """
     from scipy.special import ndtr
 
