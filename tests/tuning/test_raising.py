@@ -13,7 +13,8 @@ from lessbits.methods.lead import Lead
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.problems.curvature import LANCZOS_STEPS, felt_curvature
 from lessbits.quantizers import make_quantizer
-from lessbits.tuning.raising import AVERAGED_BITS, faster, move, rises, settled
+from lessbits.tuning.raising import faster, measure_curvature, move, rises, settled
+from lessbits.tuning.stepsizes import make_request
 
 DIT = make_quantizer("dit-4", 4)
 ALL = {"theta", "eta", "alpha", "momentum", "gamma"}
@@ -27,6 +28,18 @@ def test_the_curvature_of_the_mean_loss_is_the_smallest_eigenvalue():
     assert found > 10 * problem.convexity  # the mean is better conditioned than each
     assert averaged == 11  # the gradient, and a product for each dimension
     assert felt_curvature(LeastSquares.random(3, 50))[1] == LANCZOS_STEPS + 1
+
+
+def test_practical_step_sizes_take_this_curvature():
+    problem = LeastSquares.random(8, 10, condition=1000.0)
+    kind, request = make_request(
+        "accelerated", problem, make_network("ring", 8), None, stepsizes="practical", target=None
+    )
+    request, cost = measure_curvature(kind, request)
+    assert request.felt_convexity == felt_curvature(problem)[0]
+    assert cost == (0, 0, 11 * 32 * problem.dim)
+    given = replace(request, felt_convexity=None)
+    assert kind.configure(request).momentum < kind.configure(given).momentum
 
 
 def test_directions_without_gradient_are_not_felt():
@@ -104,8 +117,6 @@ def test_raised_step_sizes_need_far_fewer_bits(name, monkeypatch):
         assert trace.converged
         bits.append(trace["wire_bits_per_link"][-1])
     assert bits[1] < bits[0] / 4
-    # What nodes average is counted: at least a vector for each record of a trial.
-    assert method.chosen_with.bits_per_link > 50 * AVERAGED_BITS * problem.dim
 
 
 @pytest.mark.parametrize(

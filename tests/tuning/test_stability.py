@@ -13,8 +13,10 @@ from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.engines.recording.trace import Trace
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.methods.registry import BUILT_IN, find_method, method_names
+from lessbits.problems.curvature import felt_curvature
 from lessbits.problems.solutions import known_solution
 from lessbits.tuning import estimates, stability
+from lessbits.tuning.raising import AVERAGED_BITS
 
 NODES, DIM, SAMPLES = 6, 4, 5
 
@@ -84,6 +86,8 @@ def test_what_is_tried_is_scored_from_the_origin(name, option, trials):
     assert method.chosen_with[:2] == (len(trials), 10 * len(trials))
     averages = method.chosen_with.bits_per_link - 7.0 * len(trials)  # of vectors, to raise step sizes
     assert (averages > 0) == (find_method(name).raised and option == "B")
+    vectors = felt_curvature(PROBLEM)[1] + 2 * len(trials)  # two records in each
+    assert averages in (0, AVERAGED_BITS * DIM * vectors)
     assert averages > 0 or all(tried is method for _, tried in trials)
 
 

@@ -118,7 +118,8 @@ class _Search:
         self.left -= 1
         request = self.request
         trial = try_step_sizes(request.problem, request.network, method, self.seed, None, self.iterations)
-        self.spent, merit, rising = self.spent.plus(trial.cost), self._merit(trial), rises(trial.disagreements)
+        self.spent = self.spent.plus(trial.cost)
+        merit, rising = self._merit(trial), rises(trial.disagreements)
         better = faster(merit, self.merit, slower) if rising == self.rising else self.rising
         if not trial.stable or not better:
             return False
@@ -126,6 +127,7 @@ class _Search:
         return True
 
     def _merit(self, trial: Trial) -> np.ndarray:
+        """Return what a trial is judged by, at each record, and count what nodes average for it."""
         assert self.request.felt_convexity is not None
         self.spent = self.spent.plus(_averages(self.request, len(trial.losses)))
         return trial.losses + self.request.felt_convexity / 2 * trial.disagreements
