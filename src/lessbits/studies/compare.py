@@ -33,7 +33,7 @@ from lessbits.studies.options import RANKS, TARGET, CompareKeywords, CompareOpti
 from lessbits.tuning import tune
 from lessbits.tuning.ahead import compile_ahead
 from lessbits.tuning.chunks import with_fastest_chunks
-from lessbits.tuning.stepsizes import configure_method, make_request
+from lessbits.tuning.stepsizes import RULES_VERSION, configure_method, make_request
 from lessbits.version import __version__
 
 IDENTITY = "comparison"  # in the provenance of a trace: what it was run for
@@ -220,7 +220,8 @@ class _Runs:
         """Return what must be the same for a trace in the folder to be used again."""
         common = replace(self.options, methods=(), quantizers=(), seeds=(), rank="bits", out=None, progress=None)
         links = (self.network.owner, self.network.neighbor, self.network.weight)
-        return fingerprint(__version__, self.problem, links, common, method, quantizer, seed, *self._loss_marks)
+        rules = __version__, RULES_VERSION
+        return fingerprint(rules, self.problem, links, common, method, quantizer, seed, *self._loss_marks)
 
     @cached_property
     def _loss_marks(self) -> tuple[list[str], ...]:
