@@ -10,7 +10,8 @@ each, and for primal-dual, LEAD and accelerated with the same quantizer:
 - tuned: the fewest bits that `lessbits.tune` finds over all step sizes, which knows x*, from the better of these two
 
 Every row is kept in FILE as it is found, so that a second call goes on from there. Then the distribution of the ratios
-is printed and drawn. Cases from 1000 on were used while the rules were made, those from 0 to 49 were not.
+is printed; docs/draw_defaults.py draws it. Cases from 1000 on were used while the rules were made, those from 0 to 49
+were not.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from cases import draw_case, make_parts  # noqa: E402
-from table import draw, show  # noqa: E402
+from table import show  # noqa: E402
 
 from lessbits import make_method, simulate, tune  # noqa: E402
 from lessbits._internal.programs import keep_compiled  # noqa: E402
@@ -97,7 +98,6 @@ def main():
     words.add_argument("--cases", type=int, default=50)
     words.add_argument("--first", type=int, default=0)
     words.add_argument("--out", type=Path, default=HERE / "results.jsonl")
-    words.add_argument("--picture", type=Path, help="file of the picture")
     told = words.parse_args()
     keep_compiled()
     rows = [json.loads(line) for line in told.out.read_text().splitlines()] if told.out.exists() else []
@@ -112,8 +112,6 @@ def main():
             ratios = [rows[-1][kind]["bits"] / rows[-1]["tuned"]["bits"] for kind in ("before", "practical")]
             print(number, name, f"before {ratios[0]:.2f}, now {ratios[1]:.2f}", flush=True)
     show(rows)
-    if told.picture is not None:
-        draw(rows, told.picture)
 
 
 if __name__ == "__main__":

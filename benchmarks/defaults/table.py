@@ -1,4 +1,4 @@
-"""The distribution of bits with practical step sizes over those with tuned ones: a table, and a picture."""
+"""The distribution of bits with practical step sizes over those with tuned ones."""
 
 import math
 
@@ -36,24 +36,3 @@ def show(rows):
                 f"κ = {row['kappa']:.0f}, {row['network']} of {row['nodes']}, "
                 f"{row['goal']} {row['target']:g}, {row['quantizer']}"
             )
-
-
-def draw(rows, file):
-    """Draw the share of rows within each ratio."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 3.6), layout="constrained")
-    for number, name in enumerate(dict.fromkeys(row["method"] for row in rows)):
-        mine = [row for row in rows if row["method"] == name]
-        for kind, style in zip(KINDS, (":", "-"), strict=True):
-            ratios = np.sort([ratio(row, kind) for row in mine])
-            shares = 100 * np.arange(1, len(ratios) + 1) / len(ratios)
-            axes.step(ratios, shares, style, color=f"C{number}", where="post", label=f"{name}, {kind}")
-    axes.axvline(2, color="0.6", linewidth=0.8)
-    axes.set(xscale="log", xlabel="bits over those with tuned step sizes", ylabel="% of combinations")
-    axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50], labels=["0.5", "1", "2", "5", "10", "20", "50"])
-    axes.legend(fontsize=8)
-    figure.savefig(file, metadata={"Date": None})
