@@ -116,6 +116,7 @@ def test_a_lost_message_is_reported_by_rank_0(awaited, between):
     assert f": a message or a connection was lost{between}: all ranks end" in line
 
 
+@pytest.mark.slow
 def test_a_rank_that_computes_is_waited_for_and_named_once(caplog):
     ranks = Ranks(3)
     ranks.sides[1].pulse.waiting().__enter__()

@@ -57,6 +57,7 @@ def test_it_is_the_plain_numpy_version(chunks):
         np.testing.assert_allclose(x, np.broadcast_to(expected[rounds - 1], x.shape), rtol=1e-7, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_ranks_give_the_simulators_run_bit_for_bit():
     method = make_method("newton-tree", PROBLEM, NETWORK, chunks=2)
     iterations = 3 * method.round_length

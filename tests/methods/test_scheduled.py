@@ -92,6 +92,7 @@ def test_the_model_knows_the_error_and_the_bits_of_any_schedule():
     assert np.std([run[0] for run in runs]) < 4 * expected.deviation
 
 
+@pytest.mark.slow
 @pytest.mark.optimized
 def test_all_engines_agree():
     method = method_of(by_hand())

@@ -3,6 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 
+import pytest
 from engines.peers.made_sites import identity
 
 from lessbits.engines.peers.connections import Connection, Doors
@@ -54,6 +55,7 @@ def test_a_closed_connection_does_not_wait_for_a_silent_neighbour():
     assert call.cancelled
 
 
+@pytest.mark.slow
 def test_a_closed_connection_does_not_wait_for_a_link_that_is_down():
     async def converse(connection, name, dialled):
         connection.put(b"never taken")

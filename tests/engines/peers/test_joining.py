@@ -102,6 +102,7 @@ def test_a_run_in_which_a_site_was_added_is_repeated(tmp_path):
     assert np.abs(replay(problem, town.roster.network(), METHOD, files, 3) - found).max() > 1e-9
 
 
+@pytest.mark.slow
 def test_a_site_whose_neighbours_are_all_gone_takes_in_one_that_is_added(tmp_path):
     town = Town(tmp_path, ("berlin", "paris"))
     problem = LeastSquares.random(3, DIM, 8, 5.0, 1)
