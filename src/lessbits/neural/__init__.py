@@ -15,6 +15,7 @@ from lessbits.neural.methods.averaged import Ddp, DiLoCo, NoExchange, PowerSgd, 
 from lessbits.neural.methods.base import NeuralMethod
 from lessbits.neural.methods.gossip import GossipBroadcast, GossipEdges, GossipInTurn
 from lessbits.neural.methods.neighbourhood import Beer, ChocoSgd, DeepSqueeze, DPsgd, Motef
+from lessbits.neural.methods.tree import TreeSums
 from lessbits.neural.problem import Metric, NeuralProblem
 from lessbits.neural.simulator import SimulateOptions, simulate
 from lessbits.neural.trace import NeuralTrace
@@ -45,5 +46,6 @@ __all__ = [
     "SimulateOptions",
     "SparseLoCo",
     "ThreadLinks",
+    "TreeSums",
     "simulate",
 ]

@@ -85,14 +85,15 @@ def _count(model: Any, payload: Any) -> jax.Array:
 
 def sent_bytes(done: Exchanged, room: Room, encoded: bool) -> float:
     """Return the bytes that a node sent in an exchange, mean over nodes, by encoding or by the codec's count."""
-    codec, total = room.quantizer.codec(), 4.0 * done.numbers
-    for payload, copies in done.messages:
+    total = 4.0 * done.numbers
+    for payload, copies, quantizer in done.messages:
+        codec = (quantizer or room.quantizer).codec()
         if encoded:
             parts = [np.asarray(part) for part in payload]
-            lengths = [len(codec.encode(tuple(part[node] for part in parts))) for node in range(room.nodes)]
+            lengths = [len(codec.encode(tuple(part[row] for part in parts))) for row in range(len(copies))]
         else:
             lengths = np.asarray(_count(codec.length_model(), payload)).tolist()
-        total += float(np.mean(copies * (np.array(lengths) + CHECK_BYTES)))
+        total += float(np.sum(copies * (np.array(lengths) + CHECK_BYTES))) / room.nodes
     return total
 
 

@@ -13,7 +13,7 @@ from lessbits.errors import InputError, check_flag, check_kind, check_seed, chec
 from lessbits.networks import Network
 from lessbits.neural.layout import Layout
 from lessbits.neural.methods import find_method
-from lessbits.neural.methods.base import NeuralMethod, Room
+from lessbits.neural.methods.base import SEED_QUANTIZER, Exchanged, Message, NeuralMethod, Room
 from lessbits.neural.problem import NeuralProblem
 from lessbits.neural.programs import judge_program, local_program, over_nodes, sent_bytes
 from lessbits.neural.quantizers import WeightQuantizer
@@ -76,7 +76,10 @@ def simulate(
     run = _Run(problem, optimizer, find_method(method), network_of(network, problem.nodes), seed, chosen)
     for step in range(1, steps + 1):
         last = step == steps or step % chosen.record == 0
-        if run.method.due(step):
+        if step == run.method.seeded:
+            run.advance(step)
+            run.seed_nodes()
+        elif run.method.due(step - run.method.seeded):
             run.advance(step)
             run.exchange()
         if last:
@@ -146,6 +149,17 @@ class _Run:
         self.params, self.old, self.kept = self.scatter(self.params, done.x), done.x, done.state
         self.bytes += sent_bytes(done, self.room, self.options.encoded)
         self.exchanges += 1
+
+    def seed_nodes(self) -> None:
+        """Give all nodes the model of the tree's root, and begin the method there."""
+        root, quantizer = self.room.tree.root, self.room.other(SEED_QUANTIZER)
+        change = self.gather(self.params)[root] - self.old[root]
+        sent, payload = self.room.tell(change, root, self.exchanges, quantizer)
+        self.old = self.old + sent
+        self.params, self.kept = self.scatter(self.params, self.old), self.method.start(self.old, self.room)
+        copies = np.array([self.room.nodes - 1])
+        done = Exchanged(self.old, self.kept, (Message(payload, copies, quantizer),))
+        self.bytes += sent_bytes(done, self.room, self.options.encoded)
 
     def judge(self) -> None:
         """Add a record."""

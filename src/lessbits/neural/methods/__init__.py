@@ -5,11 +5,13 @@ from lessbits.neural.methods.averaged import Ddp, DiLoCo, NoExchange, PowerSgd, 
 from lessbits.neural.methods.base import NeuralMethod
 from lessbits.neural.methods.gossip import GossipBroadcast, GossipEdges, GossipInTurn
 from lessbits.neural.methods.neighbourhood import Beer, ChocoSgd, DeepSqueeze, DPsgd, Motef
+from lessbits.neural.methods.tree import TreeSums
 
 METHODS: dict[str, type[NeuralMethod]] = {
     "in-turn": GossipInTurn,
     "broadcast": GossipBroadcast,
     "edges": GossipEdges,
+    "tree": TreeSums,
     "choco-sgd": ChocoSgd,
     "d-psgd": DPsgd,
     "deepsqueeze": DeepSqueeze,

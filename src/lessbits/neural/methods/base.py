@@ -9,8 +9,10 @@ Rows are nodes, and a row is a whole model as a float32 vector. A method is two 
 whole: quantizers are, once for all methods.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -22,18 +24,21 @@ from lessbits._internal.pytrees import put
 from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import check_number, check_whole
 from lessbits.networks import Network
+from lessbits.networks.tree import spanning_tree
 from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.training.partners import neighbours, rounds
 from lessbits.training.rule import due
 
 State = Any  # a pytree of arrays
+SEED_QUANTIZER = "block:0.1"  # 5.4 bits per normal number, with a thousandth of its square as error
 
 
 class Message(NamedTuple):
-    """Messages of all nodes, and how many copies each sends."""
+    """Messages with one row each, of all nodes or some, and how many copies of each are sent."""
 
     payload: BlockPayload
-    copies: np.ndarray  # [nodes]
+    copies: np.ndarray  # [rows]
+    quantizer: WeightQuantizer | None = None  # if it is not that of the method
 
 
 class Exchanged(NamedTuple):
@@ -45,6 +50,14 @@ class Exchanged(NamedTuple):
     numbers: float = 0.0
 
 
+class Levels(NamedTuple):
+    """A spanning tree with a central root, for sums up it."""
+
+    parent: np.ndarray
+    levels: tuple[np.ndarray, ...]  # nodes of the same depth, the deepest first, without the root
+    root: np.ndarray  # [1]
+
+
 class Room:
     """Where methods exchange: the quantizer, the network as tables, and the shapes of the model's arrays."""
 
@@ -52,7 +65,7 @@ class Room:
         self, network: Network, quantizer: WeightQuantizer, shapes: list[tuple[int, ...]], seed: jax.Array
     ) -> None:
         self.nodes, self.quantizer, self.shapes, self.seed = network.nodes, quantizer, shapes, seed
-        self.size = quantizer.dim
+        self.network, self.size = network, quantizer.dim
         around = [neighbours(network, node) for node in range(self.nodes)]
         self.degree = np.array([len(each) for each in around], np.float32)
         slots = int(self.degree.max(initial=0))
@@ -74,6 +87,17 @@ class Room:
         """Messages that a node sends where all are added on a ring, 2(n-1)/n, if sums were no longer than terms."""
         return 2 * (self.nodes - 1) / self.nodes
 
+    @cached_property
+    def tree(self) -> Levels:
+        """The tree of shortest paths to a central node."""
+        found = spanning_tree(self.network)
+        levels = (np.flatnonzero(found.depth == depth) for depth in range(found.height, 0, -1))
+        return Levels(found.parent, tuple(levels), np.flatnonzero(found.depth == 0))
+
+    def other(self, spelling: str) -> WeightQuantizer:
+        """Return another quantizer of the same models."""
+        return WeightQuantizer(spelling, [math.prod(shape) for shape in self.shapes])
+
     def send(
         self, x: jax.Array, known: jax.Array | None, turn: int, others: np.ndarray | None = None, number: int = 0
     ) -> tuple[jax.Array, BlockPayload]:
@@ -85,6 +109,14 @@ class Room:
         ids = nodes + number * self.nodes if others is None else nodes * self.nodes + others
         draws = message_draws(Step(self.seed, jnp.int32(turn)), put(ids, np.uint32), per_link=others is not None)
         payload, decoded = self.quantizer.send(x, jnp.zeros_like(x) if known is None else known, draws)
+        return decoded, payload
+
+    def tell(
+        self, x: jax.Array, nodes: np.ndarray, turn: int, quantizer: WeightQuantizer
+    ) -> tuple[jax.Array, BlockPayload]:
+        """Quantize a row for each of some nodes; return what is decoded, and the payload."""
+        draws = message_draws(Step(self.seed, jnp.int32(turn)), put(nodes, np.uint32), per_link=False)
+        payload, decoded = quantizer.send(x, jnp.zeros_like(x), draws)
         return decoded, payload
 
     def disagreement(self, vectors: jax.Array) -> jax.Array:
@@ -108,11 +140,14 @@ class NeuralMethod(ABC):
         every: Local steps between two exchanges.
         quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`.
         alone: Local steps before the first exchange.
+        seeded: Local steps after which all nodes take the model of one of them, and the method begins; 0 for none. The
+            model is sent down a spanning tree, with `SEED_QUANTIZER`. What other nodes did until then is lost.
     """
 
     every: int = 20
     quantizer: str = "block:1.0"
     alone: int = 0
+    seeded: int = 0
 
     averages_gradients = False  # of all nodes, at every step, 2(n-1)/n models of float32 numbers
 
@@ -120,12 +155,13 @@ class NeuralMethod(ABC):
         """Check every number."""
         check_whole("every", self.every, 1)
         check_whole("alone", self.alone, 0)
+        check_whole("seeded", self.seeded, 0)
         for name in ("rate", "momentum", "theta", "decay"):
             if hasattr(self, name):
                 check_number(name, getattr(self, name), 0, 10)
 
     def due(self, step: int) -> bool:
-        """Return whether an exchange follows this step."""
+        """Return whether an exchange follows this step, counted from the seeding."""
         return due(step, self.every, self.alone)
 
     def fitted(self, network: Network, quantizer: str) -> Self:
