@@ -1,104 +1,62 @@
 """Accuracy against bytes on Fashion-MNIST: a small convolutional network on 16 nodes, all methods of `lessbits.neural`.
 
-    python benchmarks/neural/fashion.py --data FOLDER --seconds 600 --results fashion.jsonl
+    python benchmarks/neural/fashion.py --data FOLDER --seconds 3600 --processes 8 --results fashion.jsonl
     python benchmarks/neural/fashion.py --summary fashion.jsonl
 
-Every method has the same number of configurations. They are run in rounds, one of every method on both splits, until
-the time is over; the summary takes whole rounds only. Runs that are in the results already are not repeated.
+Every method has the same number of configurations, those of `fashion_methods.py`. They are run in rounds, one of every
+method on both splits. Then the configuration of each method that `fashion_table.py` chooses is run with other seeds.
+Runs that are in the results already are not repeated.
 """
 
 import argparse
 import gzip
 import json
+import multiprocessing
 import time
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from fashion_table import print_summary
+from fashion_methods import OPTIMIZERS, ROUNDS
+from fashion_table import chosen, print_summary
 
 from lessbits import neural
 from lessbits.datasets import split_labels
-from lessbits.neural import Metric, NeuralProblem, Rule, SimulateOptions
+from lessbits.neural import Metric, NeuralProblem, SimulateOptions
 
 SPLITS = {"dirichlet 0.1": 0.1, "identical": 1e6}
-GENTLE = Rule(dual=0.05, momentum=0.2, theta=0.5)
-# A configuration of every method in each round.
-ROUNDS = [
-    {
-        "in turn (ours)": neural.GossipInTurn(every=10),
-        "one message to all (ours)": neural.GossipBroadcast(every=10, rule=Rule(turns=False)),
-        "edges, 10 % fail (ours)": neural.GossipEdges(every=10, rule=Rule(turns=False), failures=0.1),
-        "Choco-SGD": neural.ChocoSgd(every=10),
-        "D-PSGD": neural.DPsgd(every=10),
-        "DeepSqueeze": neural.DeepSqueeze(every=10),
-        "BEER": neural.Beer(every=10),
-        "MoTEF": neural.Motef(every=10),
-        "DiLoCo": neural.DiLoCo(every=10, rate=1.0, momentum=0.3),
-        "SparseLoCo": neural.SparseLoCo(every=10),
-        "PowerSGD": neural.PowerSgd(every=10),
-        "DDP": neural.Ddp(),
-        "no communication": neural.NoExchange(),
-    },
-    {
-        "in turn (ours)": neural.GossipInTurn(every=5, rule=GENTLE),
-        "one message to all (ours)": neural.GossipBroadcast(
-            every=5, rule=Rule(dual=0.05, momentum=0.2, theta=0.5, turns=False)
-        ),
-        "edges, 10 % fail (ours)": neural.GossipEdges(
-            every=5, rule=Rule(dual=0.05, momentum=0.2, theta=0.5, turns=False), failures=0.1
-        ),
-        "Choco-SGD": neural.ChocoSgd(every=5, theta=0.5),
-        "D-PSGD": neural.DPsgd(every=5),
-        "DeepSqueeze": neural.DeepSqueeze(every=5, theta=0.5),
-        "BEER": neural.Beer(every=5, theta=0.5),
-        "MoTEF": neural.Motef(every=5, theta=0.5, momentum=0.2, rate=1.5),
-        "DiLoCo": neural.DiLoCo(every=20, rate=0.7, momentum=0.5),
-        "SparseLoCo": neural.SparseLoCo(every=5, quantizer="block-top:1024"),
-        "PowerSGD": neural.PowerSgd(every=5, rank=2),
-        "DDP": neural.Ddp(),
-        "no communication": neural.NoExchange(),
-    },
-    {
-        "in turn (ours)": neural.GossipInTurn(every=20, rule=Rule(dual=0.1, momentum=0.3, theta=1.0)),
-        "one message to all (ours)": neural.GossipBroadcast(
-            every=20, rule=Rule(dual=0.1, momentum=0.3, theta=1.0, turns=False)
-        ),
-        "edges, 10 % fail (ours)": neural.GossipEdges(
-            every=20, rule=Rule(dual=0.1, momentum=0.3, theta=1.0, turns=False), failures=0.1
-        ),
-        "Choco-SGD": neural.ChocoSgd(every=20, theta=1.0),
-        "D-PSGD": neural.DPsgd(every=2),
-        "DeepSqueeze": neural.DeepSqueeze(every=20, quantizer="block:0.5"),
-        "BEER": neural.Beer(every=20),
-        "MoTEF": neural.Motef(every=20, momentum=0.8),
-        "DiLoCo": neural.DiLoCo(every=10, rate=0.7, momentum=0.9, quantizer="block:2"),
-        "SparseLoCo": neural.SparseLoCo(every=20, rate=0.7),
-        "PowerSGD": neural.PowerSgd(every=20, rank=8),
-        "DDP": neural.Ddp(),
-        "no communication": neural.NoExchange(),
-    },
-]
 CHUNK = 100  # test samples that are judged at once
-RATES = (2e-3, 4e-3, 1e-3)  # of Adam, in each round: the only thing that DDP and no communication can tune
+SCALE = ("nodes", "steps", "batch", "samples", "held_out", "width", "records")
+
+
+class Job(NamedTuple):
+    """A run: the number of a round, the split, the method's name in that round, and a seed."""
+
+    round: int
+    split: str
+    method: str
+    seed: int
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder with the four .gz files of Fashion-MNIST")
     parser.add_argument("--seconds", type=float, default=600.0, help="no run begins later than this")
+    parser.add_argument("--processes", type=int, default=1, help="runs at the same time")
     parser.add_argument("--results", type=Path, default=Path("fashion.jsonl"), help="lines of JSON, one per run")
     parser.add_argument("--summary", type=Path, help="print the tables of these results, and run nothing")
     parser.add_argument("--nodes", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--samples", type=int, default=60_000, help="training samples")
-    parser.add_argument("--held-out", type=int, default=10_000, help="test samples")
-    parser.add_argument("--width", type=int, default=16, help="channels of the first layer")
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--records", type=int, default=20, help="evaluations in a run")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--held-out", type=int, default=4_000, help="test samples")
+    parser.add_argument("--width", type=int, default=8, help="channels of the first layer")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--records", type=int, default=25, help="evaluations in a run")
+    parser.add_argument("--seeds", type=int, default=3, help="of the configurations that are chosen")
     given = parser.parse_args()
     if given.summary is None:
         run_all(given)
@@ -106,30 +64,67 @@ def main():
 
 
 def run_all(given):
-    """Run what is not in the results yet, round by round."""
-    began, done = time.monotonic(), set()
-    scale = {name: getattr(given, name) for name in ("nodes", "steps", "batch", "samples", "held_out", "width", "seed")}
-    if given.results.is_file():
-        lines = [json.loads(line) for line in given.results.read_text().splitlines()]
-        done = {(line["round"], line["method"], line["split"]) for line in lines if line["scale"] == scale}
-    problems = {split: make_problem(given, amount) for split, amount in SPLITS.items()}
-    # Nodes in one batch on a GPU; one after the other on a CPU, as they would compute alone.
-    options = SimulateOptions(max(1, given.steps // given.records), sequential=jax.default_backend() == "cpu")
-    for number, methods in enumerate(ROUNDS):
-        optimizer = optax.adam(RATES[number])
-        for split, problem in problems.items():
-            for name, method in methods.items():
-                if (number, name, split) in done:
-                    continue
-                if time.monotonic() - began > given.seconds:
-                    return
-                trace = neural.simulate(problem, optimizer, method, "ring", given.steps, given.seed, options)
-                kept = {each: trace[each].tolist() for each in ("step", "bytes", "accuracy", "accuracy_worst")}
-                line = {"round": number, "method": name, "split": split, "scale": scale, "settings": repr(method)}
-                line |= {"device": jax.default_backend(), "seconds": float(trace["seconds"][-1]), "records": kept}
-                with given.results.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-                print(f"{split}, {name}: {trace}", flush=True)
+    """Run what is not in the results yet: all rounds, then other seeds of what was chosen."""
+    deadline = time.time() + given.seconds
+    numbers = [
+        Job(number, split, method, 0) for number, methods in enumerate(ROUNDS) for split in SPLITS for method in methods
+    ]
+    with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
+        run_jobs(given, numbers, pool, deadline)
+        lines = read(given)
+        if not missing(numbers, lines):
+            best = [
+                Job(chosen(lines, split, method), split, method, seed)
+                for seed in range(1, given.seeds)
+                for split in SPLITS
+                for method in ROUNDS[0]
+            ]
+            run_jobs(given, best, pool, deadline)
+
+
+def read(given):
+    """Return the results at this scale."""
+    if not given.results.is_file():
+        return []
+    lines = [json.loads(line) for line in given.results.read_text().splitlines()]
+    return [line for line in lines if line["scale"] == {name: getattr(given, name) for name in SCALE}]
+
+
+def missing(jobs, lines):
+    done = {Job(*(line[name] for name in Job._fields)) for line in lines}
+    return [job for job in jobs if job not in done]
+
+
+def run_jobs(given, jobs, pool, deadline):
+    """Run jobs in all processes, and write each result when it is there."""
+    waiting = [(given, job, deadline) for job in missing(jobs, read(given))]
+    for line in pool.imap_unordered(run_job, waiting):
+        if line is not None:
+            with given.results.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            print(f"{line['split']}, {line['method']}, round {line['round']}: {line['seconds']:.0f} s", flush=True)
+
+
+def run_job(work):
+    """Return the line of a run, or None if it is too late to begin."""
+    given, job, deadline = work
+    if time.time() > deadline:
+        return None
+    method, began = ROUNDS[job.round][job.method], time.monotonic()
+    options = SimulateOptions(max(1, given.steps // given.records))
+    problem = make_problem(given, SPLITS[job.split], job.seed)
+    trace = neural.simulate(problem, OPTIMIZERS[job.round], method, "ring", given.steps, job.seed, options)
+    kept = {each: trace[each].tolist() for each in ("step", "bytes", "accuracy", "accuracy_worst")}
+    line = {**job._asdict(), "scale": {name: getattr(given, name) for name in SCALE}, "settings": repr(method)}
+    return line | {"device": jax.default_backend(), "seconds": time.monotonic() - began, "records": kept}
+
+
+@cache
+def read_images(folder, part, count):
+    """Return images and labels of a part of the data."""
+    images = read_idx(folder / f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28, 1)[:count]
+    labels = read_idx(folder / f"{part}-labels-idx1-ubyte.gz", 8)[:count]
+    return jnp.asarray(images / np.float32(255) - np.float32(0.3)), jnp.asarray(labels.astype(np.int32))
 
 
 def read_idx(path, offset):
@@ -148,14 +143,16 @@ def convolve(images, kernel):
     return jnp.concatenate(patches, -1) @ kernel.reshape(-1, kernel.shape[-1])
 
 
-def make_problem(given, concentration):
-    """Return the network, the samples dealt to nodes, and the accuracy on the test samples."""
-    parts = {}
-    for part, count in (("train", given.samples), ("t10k", given.held_out)):
-        images = read_idx(given.data / f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28, 1)[:count]
-        labels = read_idx(given.data / f"{part}-labels-idx1-ubyte.gz", 8)[:count]
-        parts[part] = (images / np.float32(255) - np.float32(0.3), labels.astype(np.int32))
-    width = given.width
+def make_problem(given, concentration, seed):
+    """Return the network, the samples dealt to nodes, and the accuracy on the test samples; made once."""
+    return _problem(
+        given.data, given.samples, given.held_out, given.nodes, given.width, given.batch, concentration, seed
+    )
+
+
+@cache
+def _problem(folder, samples, held_out, nodes, width, batch, concentration, seed):
+    data, test = read_images(folder, "train", samples), read_images(folder, "t10k", held_out)
 
     def init(key):
         keys = jax.random.split(key, 3)
@@ -184,9 +181,9 @@ def make_problem(given, concentration):
 
         return jax.lax.map(right, jax.tree.map(lambda each: each.reshape(-1, CHUNK, *each.shape[1:]), batch)).mean()
 
-    shards = split_labels(parts["train"][1], given.nodes, concentration, seed=given.seed)
-    metrics = {"accuracy": Metric(accuracy, parts["t10k"], larger=True)}
-    return NeuralProblem(init, loss, parts["train"], shards, batch=given.batch, metrics=metrics)
+    shards = split_labels(np.asarray(data[1]), nodes, concentration, seed=seed)
+    metrics = {"accuracy": Metric(accuracy, test, larger=True)}
+    return NeuralProblem(init, loss, data, shards, batch=batch, metrics=metrics)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from small_problem import NODES, make_problem
 
 from lessbits._internal.randomness import make_seed
 from lessbits.codecs.frames import CHECK_BYTES
+from lessbits.networks import make_network
+from lessbits.networks.tree import spanning_tree
 from lessbits.neural import GossipInTurn, Rule, SimulateOptions, TreeSums, simulate
 from lessbits.neural.methods.base import SEED_QUANTIZER, Room
 from lessbits.neural.programs import sent_bytes
 from lessbits.neural.quantizers import WeightQuantizer
-from lessbits.networks import make_network
-from lessbits.networks.tree import spanning_tree
 
 SHAPES = [(5,), (6, 20)]
 SIZE = 125
