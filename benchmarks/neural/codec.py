@@ -15,7 +15,7 @@ from lessbits._internal.blocks import BLOCK, BlockPayload, block_sizes, level_ty
 from lessbits.codecs.block import BlockCodec
 
 SIZE = 800 * BLOCK
-SPACINGS = (0.5, 1.0, 1.5, 2.0, 3.0)
+SPACINGS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 
 
 def entropy(levels):

@@ -80,7 +80,7 @@ def test_every_method_trains_and_counts(name):
     table = trace.to_pandas()
     assert table["step"].tolist() == [0, 10, 20, 30, 40, 50, 60]
     assert trace["loss"][-1] < 0.8 * trace["loss"][0]
-    same = name in ("ddp", "diloco", "sparseloco", "powersgd")  # all nodes have one model after an exchange
+    same = name in ("tree", "ddp", "diloco", "sparseloco", "powersgd")  # all nodes have one model after an exchange
     assert (abs(trace["loss_worst"][-1] - trace["loss"][-1]) < 1e-5) == same
     assert (trace["disagreement"][-1] < 1e-5) == same
     assert (np.diff(trace["bytes"]) > 0).all() or name == "none"
