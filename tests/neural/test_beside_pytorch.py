@@ -67,9 +67,15 @@ def with_jax(links, rule, quantizer):
     return params, gossip.bits, links.kept
 
 
-@pytest.mark.parametrize(("in_turn", "quantizer"), [(True, "block:1"), (False, "block-dither:1")])
-def test_a_pair_of_both_trains_and_a_pair_of_one_sends_the_same(in_turn, quantizer):
-    rule = Rule(dual=0.1, momentum=0.3, turns=in_turn)
+@pytest.mark.parametrize(
+    ("rule", "quantizer"),
+    [
+        (Rule(dual=0.1, momentum=0.3), "block:1"),
+        (Rule(dual=0.1, momentum=0.3, turns=False), "block-dither:1"),
+        (Rule(tree=True), "block:1"),
+    ],
+)
+def test_a_pair_of_both_trains_and_a_pair_of_one_sends_the_same(rule, quantizer):
 
     def run(*kinds):
         return Recorded.run(2, lambda links: kinds[links.node](_recorded(links), rule, quantizer))

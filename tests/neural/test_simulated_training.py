@@ -74,6 +74,18 @@ def test_what_is_simulated_runs_over_links_bit_for_bit(in_turn, quantizer, netwo
     assert trace["exchanges"][-1] == 4
 
 
+@pytest.mark.parametrize("quantizer", slow_but(["block:3.25"], ["block:3.25", "block-dither:0.5"]))
+def test_sums_up_a_tree_run_over_links_bit_for_bit(quantizer):
+    rule = Rule(tree=True, rate=0.9)
+    method = neural.TreeSums(every=4, quantizer=quantizer, rate=0.9)
+    trace = simulate(PROBLEM, OPTIMIZER, method, "ring", steps=22, seed=2**40 + 7, options=ONE_BY_ONE)
+    found = ThreadLinks.run(NODES, lambda links: over_links(links, rule, quantizer, "ring"))
+    for node, (params, _) in enumerate(found):
+        for name, value in params.items():
+            np.testing.assert_array_equal(value, trace.models[name][node])
+    assert trace["bytes"][-1] == np.mean([bits / 8 for _, bits in found])
+
+
 @pytest.mark.parametrize("name", slow_but(["in-turn", "diloco", "beer"], METHODS))
 def test_every_method_trains_and_counts(name):
     trace = trained(METHODS[name](every=4), steps=60)

@@ -46,6 +46,15 @@ def finish(old: jax.Array, x: jax.Array, dual: jax.Array, momentum: jax.Array, p
 
 
 @jax.jit
+def nesterov(
+    old: jax.Array, mean: jax.Array, momentum: jax.Array, rate: jax.Array, share: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Return models after a step along the mean change with momentum, and the momentum."""
+    momentum = separate(momentum * share) + mean
+    return old - separate((mean + separate(momentum * share)) * rate), momentum
+
+
+@jax.jit
 def weighted(vectors: jax.Array, weights: jax.Array) -> jax.Array:
     """Return rows times their weights, float32 [rows]."""
     return separate(vectors * weights[:, None])

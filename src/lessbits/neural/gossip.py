@@ -11,10 +11,11 @@ import numpy as np
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError, check_seed, check_whole, shown
 from lessbits.networks import Network
-from lessbits.neural.arithmetic import Numbers, finish
+from lessbits.neural.arithmetic import Numbers, finish, nesterov
 from lessbits.neural.layout import Layout, Tree
 from lessbits.neural.memory import Broadcast, InTurn, Memory
 from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.neural.tree import TreeSums
 from lessbits.training.links import Links
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
@@ -80,10 +81,11 @@ class Gossip:
         self.dual = jnp.zeros_like(self.old)
         self.momentum = jnp.zeros_like(self.old)
         self._add = jax.jit(self.layout.add)
-        self.memory: Memory | None = None
+        self.memory: Memory | TreeSums | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
         self.met = True
         if not self.links.steady:
+            self.rule.check_gossip("a site")
             self.memory = self.failing = self._expect()
             self.met = False
         elif connected is not None:
@@ -99,7 +101,7 @@ class Gossip:
         self.layout.check(params)
         self._open()
         self.steps += 1
-        if self.rule.dual and self.exchanges:
+        if self.rule.numbers.dual and self.exchanges:
             params = self._add(params, self.dual[0], jnp.float32(self.rule.numbers.dual / self.every))
         return self.exchange(params) if self.rule.due(self.steps, self.every) else params
 
@@ -115,8 +117,12 @@ class Gossip:
             x = jnp.where(self.layout.short[None], x + late, x)
         if self.failing is not None:
             x = self._rejoin(self.failing, x)
-        pull = self.memory.exchange(x, self.exchanges)
-        self.old, self.dual, self.momentum = finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
+        if isinstance(self.memory, TreeSums):
+            mean = self.memory.exchange(self.old - x, self.exchanges)
+            self.old, self.momentum = nesterov(self.old, mean, self.momentum, self.numbers.rate, self.numbers.momentum)
+        else:
+            pull = self.memory.exchange(x, self.exchanges)
+            self.old, self.dual, self.momentum = finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
         params = self.layout.scatter(params, self.old[0])
         if self.carry is not None:
             self.carry = self.old - self.layout.gather(params)[None]
@@ -179,10 +185,16 @@ class Gossip:
         start = values_mark(np.asarray(self.old[0]))
         return [self.layout.digest(), start, settings_mark(self._settings(), network)]
 
-    def _meet(self, network: Network) -> Memory:
+    def _meet(self, network: Network) -> Memory | TreeSums:
         """Check with neighbours that models and settings are the same, and return the memory."""
         run = compare_marks(self.links, network, self._marks(network))
-        kind = partial(InTurn if self.rule.turns else Broadcast, self.links, self.quantizer, self.seed, run)
+        kind = partial(
+            TreeSums if self.rule.tree else InTurn if self.rule.turns else Broadcast,
+            self.links,
+            self.quantizer,
+            self.seed,
+            run,
+        )
         return kind(self.old, network)
 
     def _expect(self) -> "PerLink":

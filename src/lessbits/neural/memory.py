@@ -20,13 +20,37 @@ from lessbits.training.messages import opened, sealed
 from lessbits.training.partners import neighbours, turns
 
 
-class Memory(ABC):
-    """Sends the difference of a model to what neighbours know, and returns the disagreement with them."""
+class Messages:
+    """What passes between neighbours in an exchange."""
 
     def __init__(self, links: Links, quantizer: WeightQuantizer, seed: int, run: int) -> None:
         self.links, self.quantizer, self.codec = links, quantizer, quantizer.codec()
         self.seed, self.run, self.bits = make_seed(seed), run, 0
         self.arrays: dict[str, jax.Array] = {}  # all that persists, by name
+
+    def told(self, x: jax.Array, known: jax.Array, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
+        """Return the body of Q(x - h), and what it stands for."""
+        draws = message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
+        payload, decoded = self.quantizer.send(x, known, draws)
+        return self.codec.encode(BlockPayload(*(np.asarray(part)[0] for part in payload))), decoded
+
+    def seal(self, bodies: Mapping[int, bytes], turn: int) -> dict[int, bytes]:
+        """Return frames of bodies, and count the bits of this node."""
+        frames = sealed(self.links, bodies, self.run, turn)
+        self.bits += 8 * sum(map(len, frames.values()))
+        return frames
+
+    def open(self, other: int, frame: bytes, turn: int) -> bytes:
+        """Return the body of a neighbour's frame, checked."""
+        return opened(self.links, other, frame, self.run, turn, self.codec)
+
+    def decode(self, body: bytes) -> jax.Array:
+        """Return what a body stands for, [1, size]."""
+        return self.quantizer.decode(BlockPayload(*(jnp.asarray(part[None]) for part in self.codec.decode(body))))
+
+
+class Memory(Messages, ABC):
+    """Sends the difference of a model to what neighbours know, and returns the disagreement with them."""
 
     @abstractmethod
     def exchange(self, x: jax.Array, turn: int) -> jax.Array:
@@ -38,21 +62,10 @@ class Memory(ABC):
         self.arrays[name] = self.arrays[name] + decoded
         return body, decoded
 
-    def told(self, x: jax.Array, known: jax.Array, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
-        """Return the body of Q(x - h), and what it stands for."""
-        draws = message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
-        payload, decoded = self.quantizer.send(x, known, draws)
-        return self.codec.encode(BlockPayload(*(np.asarray(part)[0] for part in payload))), decoded
-
     def carry(self, bodies: Mapping[int, bytes], turn: int) -> dict[int, jax.Array]:
         """Exchange bodies with neighbours, checked, and count the bits of this node. Return what theirs stand for."""
-        frames = sealed(self.links, bodies, self.run, turn)
-        self.bits += 8 * sum(map(len, frames.values()))
-        payloads = opened(self.links, self.links.exchange(frames), self.run, turn, self.codec)
-        return {
-            other: self.quantizer.decode(BlockPayload(*(jnp.asarray(part[None]) for part in payload)))
-            for other, payload in payloads.items()
-        }
+        frames = self.links.exchange(self.seal(bodies, turn))
+        return {other: self.decode(self.open(other, frame, turn)) for other, frame in frames.items()}
 
 
 class Broadcast(Memory):

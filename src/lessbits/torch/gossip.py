@@ -16,6 +16,7 @@ from lessbits.torch.intervals import Every, Intervals
 from lessbits.torch.layout import Layout
 from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.pieces import Pieces, Spelling
+from lessbits.torch.tree import TreeSums
 from lessbits.training.links import Links
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
@@ -83,6 +84,7 @@ class Gossip:
         self.intervals = Intervals(every, self.rule)
         self.overlap, self.progress = check_flag("overlap", overlap), check_whole("progress", progress, 0)
         if overlap:
+            self.rule.check_gossip("overlap")
             self.links.allow_overlap()
         self.layout = Layout(model)
         self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes)
@@ -96,10 +98,11 @@ class Gossip:
         self.waited = 0.0  # seconds, for messages
         self.flight: Flight | None = None  # messages under way
         self.waits = False  # whether messages have been sent, of which nothing was taken yet
-        self.memory: Memory | None = None
+        self.memory: Memory | TreeSums | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
         self.met = self.links.nodes == 1
         if not self.links.steady:
+            self.rule.check_gossip("a site")
             self.memory = self.failing = self._expect()
         elif connected is not None:
             self.met = True
@@ -131,7 +134,9 @@ class Gossip:
             return
         if self.failing is not None:
             self._rejoin(self.failing)
-        if self.overlap:
+        if isinstance(self.memory, TreeSums):
+            self.memory.talk(self._read, self.old, self.exchanges, self._waiting)
+        elif self.overlap:
             self._land()
             self._take()
             self.flight = Flight(self.links, self.memory.send(self.layout.read, self.exchanges))
@@ -161,7 +166,7 @@ class Gossip:
 
     def _land(self) -> None:
         """Receive the messages that are under way."""
-        if self.flight is not None and self.memory is not None:
+        if self.flight is not None and isinstance(self.memory, Memory):
             flight, self.flight = self.flight, None
             with self._waiting():
                 received = flight.land()
@@ -179,7 +184,7 @@ class Gossip:
 
     def _correction(self, part: slice) -> torch.Tensor:
         """Return a part of what gossip finds in the last exchange, and let the dual learn it."""
-        if self.memory is None or not self.waits:
+        if not isinstance(self.memory, Memory) or not self.waits:
             return torch.zeros(part.stop - part.start, device=self.layout.device)
         found = self.memory.pull(self.exchanges - 1, part).mul_(self.numbers.theta)
         end = min(part.stop, self.layout.trained)
@@ -190,8 +195,10 @@ class Gossip:
     def _take(self) -> None:
         """Take the correction of the last exchange, and momentum over the interval; part by part, to save memory."""
         for part in self.pieces.parts():
-            x = self._read(part)
-            x -= self._correction(part)
+            if isinstance(self.memory, TreeSums):
+                x = self.old[part] - self.memory.mean[part]
+            else:
+                x = self._read(part).sub_(self._correction(part))
             trained = slice(part.start, min(part.stop, self.layout.trained))
             if trained.stop > trained.start:  # buffers have no momentum
                 mine = x[: trained.stop - trained.start]
@@ -251,10 +258,10 @@ class Gossip:
         start = values_mark(self.old.cpu().numpy())
         return [self.layout.digest(), start, settings_mark(self._settings(), network)]
 
-    def _meet(self, network: Network) -> Memory:
+    def _meet(self, network: Network) -> Memory | TreeSums:
         """Check with neighbours that models and settings are the same, and return the memory."""
         run = compare_marks(self.links, network, self._marks(network))
-        kind = InTurn if self.rule.turns else Broadcast
+        kind = TreeSums if self.rule.tree else InTurn if self.rule.turns else Broadcast
         return kind(self.links, self.pieces, self.seed, run, self.old, network)
 
     def _expect(self) -> "PerLink":

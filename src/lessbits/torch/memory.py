@@ -20,40 +20,23 @@ from lessbits.training.partners import PER_LINK, PER_NODE, neighbours, turns
 Read = Callable[[slice], torch.Tensor]  # returns a copy of a part of the model
 
 
-class Memory(ABC):
-    """Sends the difference of a model to what neighbours know, and finds the disagreement with them.
-
-    An exchange is `send`, what the links do, and `receive`. All three go through a model piece by piece.
-    """
+class Messages(ABC):
+    """What passes between neighbours in an exchange, piece by piece of a model."""
 
     def __init__(self, links: Links, pieces: Pieces, seed: int, run: int) -> None:
         self.links, self.pieces, self.codec = links, pieces, pieces.codec
         self.seed, self.run, self.bits = seed, run, 0
 
     @abstractmethod
-    def send(self, read: Read, turn: int) -> dict[int, bytes]:
-        """Return a frame for each neighbour with which this node speaks in this turn."""
-
-    @abstractmethod
-    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
-        """Take the frames of neighbours; who is gone has none."""
-
-    @abstractmethod
-    def pull(self, turn: int, part: slice) -> torch.Tensor:
-        """Return a part of Σ_j w_ij (h_i - h_j) over those that spoke in this turn, after `receive`."""
-
-    @abstractmethod
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return all that persists, by name."""
 
-    def encode(
-        self, read: Read, known: torch.Tensor, words: Words, take: Callable[[Piece, Any], None]
-    ) -> tuple[bytes, int]:
-        """Return the body of a message with Q(x - h), and its checksum; `take` is given the payload of each piece."""
+    def write(self, read: Read, words: Words, take: Callable[[Piece, Any], None]) -> tuple[bytes, int]:
+        """Return the body of a message with Q of what is read, and its checksum; `take` is given each payload."""
 
         def bodies() -> Iterator[bytes]:
             for piece in self.pieces:
-                payload = piece.quantizer.quantize(read(piece.part).sub_(known[piece.part]), words)
+                payload = piece.quantizer.quantize(read(piece.part), words)
                 yield piece.codec.encode(piece.quantizer.to_host(payload))
                 take(piece, payload)
 
@@ -70,12 +53,43 @@ class Memory(ABC):
         self.bits += 8 * sum(map(len, frames.values()))
         return frames
 
+    def open(self, other: int, frame: bytes, turn: int) -> bytes:
+        """Return the body of a neighbour's message, checked."""
+        return unseal(frame, Place(self.run, turn, other * self.links.nodes + self.links.node, 0), self.codec)
+
+    def cut(self, body: bytes, device: torch.device) -> Iterator[tuple[Piece, Any]]:
+        """Yield the pieces of a message and their payloads."""
+        for piece, part in zip(self.pieces, self.codec.cut(body), strict=True):
+            yield piece, piece.quantizer.from_host(piece.codec.decode(part), device)
+
     def decode(self, other: int, frame: bytes, turn: int, device: torch.device) -> Iterator[tuple[Piece, Any]]:
         """Yield the pieces of a neighbour's message and their payloads, checked."""
-        place = Place(self.run, turn, other * self.links.nodes + self.links.node, 0)
-        bodies = self.codec.cut(unseal(frame, place, self.codec))
-        for piece, body in zip(self.pieces, bodies, strict=True):
-            yield piece, piece.quantizer.from_host(piece.codec.decode(body), device)
+        return self.cut(self.open(other, frame, turn), device)
+
+
+class Memory(Messages):
+    """Sends the difference of a model to what neighbours know, and finds the disagreement with them.
+
+    An exchange is `send`, what the links do, and `receive`. All three go through a model piece by piece.
+    """
+
+    @abstractmethod
+    def send(self, read: Read, turn: int) -> dict[int, bytes]:
+        """Return a frame for each neighbour with which this node speaks in this turn."""
+
+    @abstractmethod
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Take the frames of neighbours; who is gone has none."""
+
+    @abstractmethod
+    def pull(self, turn: int, part: slice) -> torch.Tensor:
+        """Return a part of Σ_j w_ij (h_i - h_j) over those that spoke in this turn, after `receive`."""
+
+    def encode(
+        self, read: Read, known: torch.Tensor, words: Words, take: Callable[[Piece, Any], None]
+    ) -> tuple[bytes, int]:
+        """Return the body of a message with Q(x - h), and its checksum; `take` is given the payload of each piece."""
+        return self.write(lambda part: read(part).sub_(known[part]), words, take)
 
 
 class Broadcast(Memory):

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from lessbits._internal.blocks import BlockPayload
-from lessbits.codecs.block import BlockCodec
+from lessbits.codecs.base import Codec
 from lessbits.codecs.frames import Place, seal, unseal
 from lessbits.training.links import Links
 
@@ -14,12 +13,6 @@ def sealed(links: Links, bodies: Mapping[int, bytes], run: int, turn: int) -> di
     return {other: seal(body, Place(run, turn, here * nodes + other, 0)) for other, body in bodies.items()}
 
 
-def opened(
-    links: Links, frames: Mapping[int, bytes], run: int, turn: int, codec: BlockCodec
-) -> dict[int, BlockPayload]:
-    """Return the payloads of frames that came, as NumPy arrays, by neighbour."""
-    here, nodes = links.node, links.nodes
-    return {
-        other: codec.decode(unseal(frame, Place(run, turn, other * nodes + here, 0), codec))
-        for other, frame in frames.items()
-    }
+def opened(links: Links, other: int, frame: bytes, run: int, turn: int, codec: Codec) -> bytes:
+    """Return the body of a frame that a neighbour sent, checked."""
+    return unseal(frame, Place(run, turn, other * links.nodes + links.node, 0), codec)

@@ -1,9 +1,13 @@
 """Who speaks with whom: the neighbours of a node, their weights, and the order of turns."""
 
 from itertools import product
+from typing import NamedTuple
+
+import numpy as np
 
 from lessbits.errors import InputError, shown
 from lessbits.networks import Network, make_network
+from lessbits.networks.tree import spanning_tree
 from lessbits.training.links import Links
 
 PER_LINK, PER_NODE = 1, 2  # purposes of random numbers, as in lessbits._internal.randomness
@@ -62,6 +66,20 @@ def _alternating(one: dict[int, int], other: dict[int, int], node: int) -> list[
 def turns(network: Network, node: int) -> list[int | None]:
     """Return the partner of a node in each round, None where it has none."""
     return [pairs.get(node) for pairs in rounds(network)]
+
+
+class Family(NamedTuple):
+    """The place of a node in a spanning tree: its parent, None for the root, and its children."""
+
+    parent: int | None
+    children: list[int]
+
+    @classmethod
+    def of(cls, network: Network, node: int) -> "Family":
+        """Find it in the tree of shortest paths to a central node."""
+        parents = spanning_tree(network).parent
+        children = np.flatnonzero(parents == node).tolist()
+        return cls(None if parents[node] < 0 else int(parents[node]), children)
 
 
 def network_between(links: Links, network: str | Network) -> Network | None:

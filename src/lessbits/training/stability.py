@@ -19,7 +19,7 @@ MOST_ROUNDS = 4  # of the small network in place of a large one
 def choose_rule(rule: Rule, network: Network | None, quantizer: str, node: int = 0) -> Rule:
     """Return the rule with all numbers; node 0 warns if given ones are predicted to diverge."""
     chosen = rule.chosen(network, noise_of(quantizer))
-    asks = rule.dual is not None or rule.theta is not None or noise_of(quantizer) > COARSE
+    asks = not rule.tree and (rule.dual is not None or rule.theta is not None or noise_of(quantizer) > COARSE)
     if node == 0 and network is not None and asks and predicted_growth(chosen, network, quantizer) >= 1:
         best = Rule(rate=rule.rate, momentum=rule.momentum, turns=rule.turns).chosen(network, noise_of(quantizer))
         logger.warning(

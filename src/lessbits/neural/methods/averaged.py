@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.neural.arithmetic import nesterov
 from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room
 
 
@@ -22,10 +23,8 @@ class Outer(NamedTuple):
     momentum: jax.Array
 
 
-def nesterov(old: jax.Array, mean: jax.Array, momentum: jax.Array, rate: float, share: float) -> list[jax.Array]:
-    """Return models after a step along the mean change with momentum, and the momentum."""
-    momentum = jnp.float32(share) * momentum + mean
-    return [old - jnp.float32(rate) * (mean + jnp.float32(share) * momentum), momentum]
+def _float32(*numbers: float) -> list[jax.Array]:
+    return [jnp.float32(number) for number in numbers]
 
 
 def _average(vectors: jax.Array) -> jax.Array:
@@ -54,7 +53,7 @@ class DiLoCo(NeuralMethod):
         """Send Q(e + x_old - x)."""
         change = state.error + old - x
         sent, payload = room.send(change, None, turn)
-        x, momentum = nesterov(old, _average(sent), state.momentum, self.rate, self.momentum)
+        x, momentum = nesterov(old, _average(sent), state.momentum, *_float32(self.rate, self.momentum))
         message = Message(payload, np.full(room.nodes, room.ring))
         return Exchanged(x, Outer(change - sent, momentum), (message,))
 
@@ -135,7 +134,7 @@ class PowerSgd(NeuralMethod):
                 numbers += self.rank * sum(dims)
             bases.append(base)
         step = jnp.broadcast_to(jnp.concatenate(sent)[None], x.shape)
-        x, momentum = nesterov(old, step, state.momentum, self.rate, self.momentum)
+        x, momentum = nesterov(old, step, state.momentum, *_float32(self.rate, self.momentum))
         return Exchanged(x, LowRank(change - step, momentum, tuple(bases)), (), room.ring * numbers)
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.neural.methods.averaged import nesterov
+from lessbits.neural.arithmetic import nesterov
 from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room
 
 
@@ -41,13 +41,11 @@ class TreeSums(NeuralMethod):
     Attributes:
         rate: r, the step along the mean change.
         momentum: μ, momentum of it.
-        down: The quantizer of the way down; by default that of the way up.
     """
 
     quantizer: str = "block:3.25"
     rate: float = 1.0
     momentum: float = 0.6
-    down: str | None = None
 
     def start(self, x: jax.Array, room: Room) -> Unsent:
         """Nothing is left out yet."""
@@ -63,9 +61,9 @@ class TreeSums(NeuralMethod):
             sums = sums.at[room.tree.parent[nodes]].add(sent)
             messages.append(Message(payload, np.ones(len(nodes))))
         root = room.tree.root
-        down = room.quantizer if self.down is None else room.other(self.down)
-        mean, payload = room.tell(sums[root] / jnp.float32(room.nodes), root, turn, down)
+        mean, payload = room.tell(sums[root] / jnp.float32(room.nodes), root, turn, room.quantizer)
         error = error.at[root].set(sums[root] - jnp.float32(room.nodes) * mean)
-        messages.append(Message(payload, np.array([room.nodes - 1]), down))
-        x, momentum = nesterov(old, jnp.broadcast_to(mean, x.shape), state.momentum, self.rate, self.momentum)
+        messages.append(Message(payload, np.array([room.nodes - 1])))
+        numbers = jnp.float32(self.rate), jnp.float32(self.momentum)
+        x, momentum = nesterov(old, jnp.broadcast_to(mean, x.shape), state.momentum, *numbers)
         return Exchanged(x, Unsent(error, momentum), tuple(messages))
