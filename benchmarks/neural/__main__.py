@@ -24,7 +24,7 @@ import numpy as np
 from graphs import matchings
 from model import Shape, load
 from table import GROUPS
-from train import line, run
+from train import DEFAULTS, SIDE_BY_SIDE, Bundle, bundles, line
 
 
 def main():
@@ -55,18 +55,27 @@ def main():
                 file.write(line(row) + "\n")
 
     tell({"device": str(jax.devices()[0].device_kind), "jax": jax.__version__, "configurations": len(configs)})
-    for number, config in enumerate(configs[arguments.first :], arguments.first):
+    configs = [each | ({"steps": arguments.steps} if arguments.steps else {}) for each in configs]
+    for members in bundles(configs):
+        number, config = members[0]
+        if number < arguments.first:
+            continue
         if time.time() > end:
             tell({"next": number})
             break
-        config = config | ({"steps": arguments.steps} if arguments.steps else {})
-        nodes = config.get("nodes", 8)
-        graph = jnp.asarray(matchings(config.get("graph", "ring"), nodes))
-        data = load(arguments.data, nodes, shape.block)
-        tell({"number": number, "config": config})
+        for each, one in members:
+            tell({"number": each, "config": {name: value for name, value in one.items() if DEFAULTS[name] != value}})
+        spare = [(None, config | {"seed": config["seed"] + 1})] * (SIDE_BY_SIDE - len(members))  # always one shape
+        graph = jnp.asarray(matchings(config["graph"], config["nodes"]))
+        data = load(arguments.data, config["nodes"], shape.block)
+
+        def tell_of(number, row):
+            if number is not None:
+                tell({"number": number, **row})
+
         save = saver(arguments.levels, number) if arguments.levels and number < 3 else None
         try:
-            whole = run(config, data, graph, shape, lambda row, n=number: tell({"number": n, **row}), save, end)
+            whole = Bundle([*members, *spare], data, graph, shape, tell_of).run(save, end)
         except Exception as error:  # one wrong configuration must not cost the others their time on the device
             tell({"number": number, "error": f"{type(error).__name__}: {error}"[:300]})
             continue

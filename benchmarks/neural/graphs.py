@@ -23,3 +23,20 @@ def matchings(name, nodes, seed=0):
         partner[order[:, 0]], partner[order[:, 1]] = order[:, 1], order[:, 0]
         found.append(partner)
     return np.stack(found)
+
+
+def tree(graph):
+    """Return each node's parent in a spanning tree of least height (-1 for the root), and its depth."""
+    nodes = graph.shape[1]
+
+    def search(root):
+        parents, depths, queue = [None] * nodes, [0] * nodes, [root]
+        parents[root] = -1
+        for node in queue:
+            for other in sorted(int(partner[node]) for partner in graph):
+                if parents[other] is None:
+                    parents[other], depths[other] = node, depths[node] + 1
+                    queue.append(other)
+        return tuple(parents), tuple(depths)
+
+    return min((search(root) for root in range(nodes)), key=lambda found: max(found[1]))

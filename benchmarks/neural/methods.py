@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from model import BLOCK, parts
-from quantize import compress
+from quantize import compress, entropy_bits
 
 
 class Spec(NamedTuple):
@@ -22,7 +22,10 @@ class Spec(NamedTuple):
     quantizer: str = "exact"
     spread: bool = False  # the dual is added in equal parts at every local step
     rank: int = 4
+    parts: int = 1  # each exchange sends every so many-th block
     shape: tuple = ()
+    tree: tuple = ()  # of each node: its parent and its depth
+    real: bool = False  # count the bits of sums on the way besides, for DiLoCo
 
 
 class State(NamedTuple):
@@ -39,8 +42,8 @@ def start(spec, x, graph):
     zero = jnp.zeros_like(x)
     none = jnp.zeros(())
     if spec.method in ("memory", "edge", "pair"):
-        copies = 1 if spec.method == "memory" else len(graph)
-        return State(jnp.broadcast_to(x, (copies, *x.shape)) + 0, zero, zero + 0)
+        copies = jnp.broadcast_to(x, (1 if spec.method == "memory" else len(graph), *x.shape)) + 0
+        return State(copies, zero, zero + 0, (copies + 0, 0 * copies) if spec.method == "pair" else ())
     if spec.method == "tracking":
         return State(x[None] + 0, zero, zero + 0, (zero + 0,))
     if spec.method == "powersgd":
@@ -50,7 +53,9 @@ def start(spec, x, graph):
             for key, (_, dims, _) in zip(keys, parts(spec.shape), strict=True)
         )
         return State(zero, none, zero + 0, bases)
-    if spec.method in ("diloco", "sparseloco", "deepsqueeze"):
+    if spec.method == "together":
+        return State(x + 0, zero, zero + 0, (zero + 0,))
+    if spec.method in ("diloco", "sparseloco", "deepsqueeze", "tree"):
         return State(zero, none, zero + 0)
     return State(none, none, none)
 
@@ -61,7 +66,7 @@ def exchange(spec, state, x_old, x, hyper, graph, turn, key):
 
 
 def _send(spec, values, hyper, key):
-    decoded, bits, levels = compress(spec.quantizer, values, key, hyper["delta"], hyper["dead"])
+    decoded, bits, levels = compress(spec.quantizer, values, key, hyper["delta"], hyper["dead"], hyper["wide"])
     return decoded, jnp.mean(bits), levels[:1]
 
 
@@ -104,14 +109,46 @@ def _edge(spec, state, x_old, x, hyper, graph, turn, key):
 
 
 def _pair(spec, state, x_old, x, hyper, graph, turn, key):
-    """One neighbour at a time, in turn: a memory for each link, half of the difference."""
+    """One neighbour at a time, in turn: a memory for each link, half of the difference.
+
+    Both ends know what they take from the difference. `follow` is the share of it by which memories move too, so that
+    the next message tells of new changes only: with 1 both ends have one memory, the point at which they met. With
+    `ahead`, a message tells what the last movement of that point does not predict, and with `reply` the second of two
+    messages tells what the first does not; a factor for each block is sent with them.
+    """
     x = x if spec.spread else x + hyper["w"] * state.dual
     number = turn % len(graph)
     memory, partner = state.memory[number], graph[number]
-    sent, bits, levels = _send(spec, x - memory, hyper, key)
-    memory = memory + sent
-    pull = hyper["theta"] / 2 * (memory - memory[partner])
-    return *_finish(spec, state, state.memory.at[number].set(memory), x_old, x, pull, hyper), bits, levels
+    met, motion = state.extra[0][number], state.extra[1][number]
+    values = x - memory
+    expected = hyper["ahead"] * _fit(values, motion)
+    sent, bits, levels = _send(spec, values - expected, hyper, key)
+    second = (jnp.arange(len(partner)) > partner)[:, None]
+    heard = hyper["reply"] * jnp.where(second, _fit(values - expected, (expected + sent)[partner]), 0)
+    sent, bits, levels = _send(spec, values - expected - heard, hyper, key)
+    sent += expected + heard
+    bits += (hyper["ahead"] + hyper["reply"] / 2) * 16 * x.shape[1] / BLOCK
+    gap = memory + sent - (memory + sent)[partner]
+    if spec.parts > 1:
+        chosen = jnp.arange(x.shape[1] // BLOCK) % spec.parts == turn // len(graph) % spec.parts
+        mask = jnp.repeat(chosen, BLOCK)
+        sent, gap, bits = jnp.where(mask, sent, 0), jnp.where(mask, gap, 0), bits / spec.parts
+    meeting = memory + sent - gap / 2
+    memory = memory + sent - hyper["follow"] * gap / 2
+    moved = meeting - met if spec.parts == 1 else jnp.where(mask, meeting - met, motion)
+    meeting = meeting if spec.parts == 1 else jnp.where(mask, meeting, met)
+    extra = state.extra[0].at[number].set(meeting), state.extra[1].at[number].set(moved)
+    memories = state.memory.at[number].set(memory)
+    x, after = _finish(spec, state, memories, x_old, x, hyper["theta"] / 2 * gap, hyper)
+    return x, after._replace(extra=extra), bits, levels
+
+
+def _fit(values, basis):
+    """Return the multiple of each block of the basis that is nearest to the values."""
+    blocks, bases = (rows.reshape(rows.shape[0], -1, BLOCK) for rows in (values, basis))
+    size = jnp.sum(bases**2, -1, keepdims=True)
+    factor = jnp.sum(blocks * bases, -1, keepdims=True) / jnp.where(size > 0, size, 1)
+    return (factor.astype(jnp.bfloat16).astype(jnp.float32) * bases).reshape(values.shape)
 
 
 def _all_reduced(x):
@@ -121,10 +158,75 @@ def _all_reduced(x):
 def _diloco(spec, state, x_old, x, hyper, graph, turn, key):
     """The mean change of all nodes, compressed with error feedback, and outer Nesterov momentum."""
     change = state.memory + x_old - x
-    sent, bits, levels = _send(spec, change, hyper, key)
+    sent, bits, levels = compress(spec.quantizer, change, key, hyper["delta"], hyper["dead"], hyper["wide"])
     mean = jnp.broadcast_to(sent.mean(0), x.shape)
     x, momentum = _nesterov(state, x_old, mean, hyper)
-    return x, State(change - sent, state.dual, momentum), _all_reduced(x) * bits, levels
+    both = jnp.stack([_all_reduced(x) * jnp.mean(bits), _sums_on_a_ring(levels)]) if spec.real else jnp.mean(bits)
+    both = both if spec.real else _all_reduced(x) * both
+    return x, State(change - sent, state.dual, momentum), both, levels[:1]
+
+
+def _sums_on_a_ring(levels):
+    """Return the bits of a node in a ring all-reduce that adds levels as if all nodes had the same scales.
+
+    The vector is cut into n chunks. A chunk is passed on n - 1 times, as the sum of the levels of 1, 2, ... nodes, and
+    then the whole sum n - 1 times.
+    """
+    nodes, total, sums = levels.shape[0], 0.0, jnp.zeros_like(levels[:1])
+    for node in range(nodes):
+        sums = sums + levels[node : node + 1]
+        total += entropy_bits(sums)[0] / nodes * (1 if node < nodes - 1 else nodes - 1)
+    return total
+
+
+def _tree(spec, state, x_old, x, hyper, graph, turn, key):
+    """Sums up a spanning tree and a result down, both compressed with error feedback: real messages, none is free."""
+    parents, depths = spec.tree
+    nodes, root = x.shape[0], parents.index(-1)
+    errors, sums, total = state.memory, x_old - x, 0.0
+    sums = sums + errors.at[root].set(0)
+    for depth in range(max(depths), 0, -1):
+        senders = [node for node in range(nodes) if depths[node] == depth]
+        rows = sums[jnp.asarray(senders)]
+        sent, bits, _ = compress(spec.quantizer, rows, key, hyper["delta"], hyper["dead"], hyper["wide"])
+        total += jnp.sum(bits)
+        errors = errors.at[jnp.asarray(senders)].set(rows - sent)
+        for index, node in enumerate(senders):
+            sums = sums.at[parents[node]].add(sent[index])
+    mean = sums[root] / nodes + state.memory[root]
+    sent, bits, levels = compress(spec.quantizer, mean[None], key, hyper["down"] * hyper["delta"], hyper["dead"])
+    errors = errors.at[root].set(mean - sent[0])
+    x, momentum = _nesterov(state, x_old, jnp.broadcast_to(sent, x.shape), hyper)
+    total += (nodes - 1) * jnp.sum(bits)
+    return x, State(errors, state.dual, momentum), total / nodes, levels
+
+
+def _together(spec, state, x_old, x, hyper, graph, turn, key):
+    """All nodes meet at each exchange: what each tells is added up a spanning tree, and the sum is sent down.
+
+    Every node keeps what it has not told yet in its own model. Sums on the way are compressed with error feedback.
+    """
+    parents, depths = spec.tree
+    nodes, root = x.shape[0], parents.index(-1)
+    x = x if spec.spread else x + hyper["w"] * state.dual
+    meeting, errors = state.memory, state.extra[0]
+    sent, bits, levels = compress(spec.quantizer, x - meeting, key, hyper["delta"], hyper["dead"], hyper["wide"])
+    leaves = [node for node in range(nodes) if node not in parents]
+    total, sums = jnp.sum(bits[jnp.asarray(leaves)]), sent + errors
+    for depth in range(max(depths), 0, -1):
+        senders = [node for node in range(nodes) if depths[node] == depth]
+        for node in senders:
+            if node not in leaves:
+                passed, more, _ = compress(spec.quantizer, sums[node][None], key, hyper["delta"], hyper["dead"])
+                errors = errors.at[node].set(sums[node] - passed[0])
+                sums, total = sums.at[node].set(passed[0]), total + more[0]
+            sums = sums.at[parents[node]].add(sums[node])
+    result, more, _ = compress(spec.quantizer, sums[root][None], key, hyper["down"] * hyper["delta"], hyper["dead"])
+    errors = errors.at[root].set(sums[root] - result[0])
+    mean = result / nodes
+    x, after = _finish(spec, state, meeting + mean, x_old, x, hyper["theta"] * (sent - mean), hyper)
+    total += (nodes - 1) * more[0]
+    return x, after._replace(extra=(errors,)), total / nodes, levels[:1]
 
 
 def _sparseloco(spec, state, x_old, x, hyper, graph, turn, key):
@@ -192,6 +294,8 @@ FUNCTIONS = {
     "edge": _edge,
     "pair": _pair,
     "diloco": _diloco,
+    "tree": _tree,
+    "together": _together,
     "sparseloco": _sparseloco,
     "deepsqueeze": _deepsqueeze,
     "tracking": _tracking,

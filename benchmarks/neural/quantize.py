@@ -17,7 +17,7 @@ from model import BLOCK
 SCALE_BITS, MOST = 16, 15
 
 
-def compress(kind, rows, key, delta=1.0, dead=0.5):
+def compress(kind, rows, key, delta=1.0, dead=0.5, wide=0.0):
     """Return (decoded, bits [nodes], levels); `kind` is exact, nearest, fit, dither or top-K."""
     if kind == "exact":
         return rows, jnp.full(rows.shape[0], 32.0 * rows.shape[1]), jnp.zeros((0,), jnp.int8)
@@ -26,8 +26,8 @@ def compress(kind, rows, key, delta=1.0, dead=0.5):
         decoded, bits = _top(blocks, int(kind[4:]))
         levels = jnp.sign(decoded)
     else:
-        decoded, levels = _levels(kind, blocks, key, delta, dead)
-        bits = _entropy(levels)
+        decoded, levels = _levels(kind, blocks, key, delta, dead, wide)
+        bits = entropy_bits(levels)
     return decoded.reshape(rows.shape), bits, levels.astype(jnp.int8)
 
 
@@ -36,8 +36,10 @@ def _short(scale):
     return scale.astype(jnp.bfloat16).astype(jnp.float32)
 
 
-def _levels(kind, blocks, key, delta, dead):
-    spacing = delta * jnp.sqrt(jnp.mean(blocks**2, -1, keepdims=True))
+def _levels(kind, blocks, key, delta, dead, wide):
+    own = jnp.mean(blocks**2, -1, keepdims=True)
+    shared = jnp.mean(own, -2, keepdims=True)  # `wide` = 1: one spacing for all blocks
+    spacing = delta * jnp.where(own > 0, own, 1) ** ((1 - wide) / 2) * jnp.where(shared > 0, shared, 1) ** (wide / 2)
     if kind != "fit":
         spacing = _short(spacing)
     ratios = jnp.where(spacing > 0, blocks / jnp.where(spacing > 0, spacing, 1), 0)
@@ -52,7 +54,7 @@ def _levels(kind, blocks, key, delta, dead):
     return levels * spacing, levels
 
 
-def _entropy(levels):
+def entropy_bits(levels):
     """Return the bits of the levels under each block's own frequencies, and of the scales."""
     entropy = 0.0
     for level in range(-MOST, MOST + 1):

@@ -38,12 +38,13 @@ def bytes_until(rows, loss, column):
 
 def method_of(config):
     """Return the name of a configuration's method as it was published."""
-    method = config["method"]
+    method = config.get("method", "memory")
     if method == "memory" and not config.get("w") and not config.get("mu"):
         return "D-PSGD" if config.get("quantizer") == "exact" else "Choco-SGD"
     if method == "tracking":
         return "BEER" if config["mu"] == 1 else "MoTEF"
     names = {"pair": "in turn (ours)", "memory": "prototype: memory, dual, momentum", "ddp": "DDP", "diloco": "DiLoCo"}
+    names |= {"tree": "sums up a tree (ours)", "together": "all meet on a tree (tried)"}
     names |= {"edge": "prototype with a memory per link", "powersgd": "PowerSGD", "sparseloco": "SparseLoCo"}
     return names.get(method, {"deepsqueeze": "DeepSqueeze"}.get(method, method))
 
@@ -52,25 +53,31 @@ def best(paths, column, nodes):
     """Print one line for each method: its best configuration, chosen for each loss apart, with seed 0."""
     runs = [run for run in read(paths).values() if run[1] and run[0].get("nodes", 8) == nodes and column in run[1][0]]
     runs = [run for run in runs if run[0].get("seed", 0) == 0]
-    exact = [rows for config, rows in runs if config["method"] == "ddp"]
-    goal = min(row[column] for rows in exact for row in rows)
+    exact = [rows for config, rows in runs if config.get("method") == "ddp"]
+    goal = min(row[column] for rows in exact for row in rows if column in row)
     whole = min(bytes_until(rows, goal, column) for rows in exact)
     groups = {}
     for config, rows in runs:
         groups.setdefault(method_of(config), []).append(rows)
+        if "real_bytes" in rows[0]:
+            name = f"{method_of(config)}, sums as a ring sends them"
+            groups.setdefault(name, []).append([row | {"bytes": row["real_bytes"]} for row in rows])
     lines = []
     for name, many in groups.items():
-        low = min((row for rows in many for row in rows), key=lambda row: row[column])
+        low = min((row for rows in many for row in rows if column in row), key=lambda row: row[column])
         worst = min((row["worst"] for rows in many for row in rows if "worst" in row), default=math.nan)
         needed = [min(bytes_until(rows, share * goal, column) for rows in many) for share in SHARES]
         cells = [f"{whole / each:.0f}" if each < math.inf else "–" for each in needed]
-        lines.append(
-            (needed[::-1], f"| {name} | {len(many)} | {low[column]:.4f} | {worst:.4f} | {' | '.join(cells)} |")
-        )
+        own = "–" if math.isnan(worst) else f"{worst:.4f}"
+        lines.append((needed[::-1], f"| {name} | {len(many)} | {low[column]:.4f} | {own} | {' | '.join(cells)} |"))
     print(f"DDP's best loss with {nodes} nodes is {goal:.4f}, after {whole / 1e9:.2f} GB per node.\n")
     print("| method | configurations | lowest loss | of the worst node | DDP's loss | + 1 % | + 4 % |")
     print("|---|---|---|---|---|---|---|")
     print("\n".join(text for _, text in sorted(lines)))
+
+
+def _lowest(rows, column):
+    return min(row[column] for row in rows if column in row)
 
 
 def seeds(paths, column):
@@ -82,16 +89,14 @@ def seeds(paths, column):
             groups.setdefault(json.dumps(same, sort_keys=True), {})[config.get("seed", 0)] = rows
     groups = {name: found for name, found in groups.items() if len(found) > 1}
     exact = next(found for name, found in groups.items() if '"ddp"' in name)
-    print(
-        f"DDP's lowest loss: {', '.join(f'{min(row[column] for row in exact[seed]):.4f}' for seed in sorted(exact))}\n"
-    )
+    print(f"DDP's lowest loss: {', '.join(f'{_lowest(exact[seed], column):.4f}' for seed in sorted(exact))}\n")
     print("| configuration | lowest loss | DDP's loss | + 1 % | + 4 % |\n|---|---|---|---|---|")
     for name, found in groups.items():
-        cells = [", ".join(f"{min(row[column] for row in found[seed]):.4f}" for seed in sorted(found))]
+        cells = [", ".join(f"{_lowest(found[seed], column):.4f}" for seed in sorted(found))]
         for share in SHARES:
             ratios = []
             for seed in sorted(found):
-                goal = min(row[column] for row in exact[seed])
+                goal = _lowest(exact[seed], column)
                 whole = bytes_until(exact[seed], goal, column)
                 needed = bytes_until(found[seed], share * goal, column)
                 ratios.append(f"{whole / needed:.0f}" if needed < math.inf else "–")
@@ -105,10 +110,10 @@ def keep(paths, target):
     lines = []
     for number, (config, rows) in enumerate(read(paths).values()):
         lines.append({"number": number, "config": config})
-        lowest = min((row["mean"] for row in rows), default=math.inf)
+        lowest = min((row["mean"] for row in rows if "mean" in row), default=math.inf)
         for row in rows:
-            if row["mean"] < NEAR or row["mean"] == lowest:
-                names = [name for name in ("step", "mean", "smooth", "worst") if name in row]
+            if min(row.get("mean", math.inf), row.get("after", math.inf)) < NEAR or row.get("mean") == lowest:
+                names = [name for name in ("step", "mean", "smooth", "after", "worst", "real_bytes") if name in row]
                 lines.append({"number": number, "bytes": round(row["bytes"])} | {name: row[name] for name in names})
     rounded = json.loads(json.dumps(lines), parse_float=lambda text: round(float(text), 5))
     Path(target).write_text("".join(json.dumps(line) + "\n" for line in rounded))
@@ -116,9 +121,9 @@ def keep(paths, target):
 
 def main(paths, column):
     runs = read(paths)
-    exact = [rows for config, rows in runs.values() if config["method"] == "ddp" and config.get("nodes", 8) == 8]
+    exact = [rows for config, rows in runs.values() if config.get("method") == "ddp" and config.get("nodes", 8) == 8]
     exact = [rows for rows in exact if rows and column in rows[0]]
-    best = min((row[column] for rows in exact for row in rows), default=math.inf)
+    best = min((row[column] for rows in exact for row in rows if column in row), default=math.inf)
     whole = min((bytes_until(rows, best, column) for rows in exact), default=math.nan)
     same = [min((bytes_until(rows, share * best, column) for rows in exact), default=math.nan) for share in SHARES]
     print(
@@ -136,7 +141,7 @@ def main(paths, column):
             cells.append(
                 f"{whole / needed:6.0f} ({until / needed:5.0f})" if 0 < needed < math.inf else "      –        "
             )
-        low = min(rows, key=lambda row: row[column])
+        low = min((row for row in rows if column in row), key=lambda row: row[column])
         worst = min((row["worst"] for row in rows if "worst" in row), default=math.nan)
         text = " ".join(f"{name}={value}" for name, value in config.items())
         lines.append((key, f"{low[column]:.4f} {worst:.4f} {low['bytes'] / 1e6:9.1f} MB  {'  '.join(cells)}  {text}"))

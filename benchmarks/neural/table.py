@@ -3,6 +3,8 @@
 `ddp` and `first` look around; `baselines` gives every other method the same number of configurations.
 """
 
+from table_before import GROUPS as BEFORE
+
 
 def vary(base, *changes):
     """Return the base and the base with each change."""
@@ -203,4 +205,5 @@ GROUPS = {
     "try": TRY,
     "ddp": DDP,
     "first": FIRST,
+    **BEFORE,
 }

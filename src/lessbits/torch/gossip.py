@@ -92,8 +92,8 @@ class Gossip:
         self.rule = choose_rule(self.rule, connected, self.pieces.noisiest, self.links.node)
         self.numbers = self.rule.numbers
         self.old = self.layout.gather()
-        self.dual = torch.zeros(self.layout.trained, device=self.layout.device)
-        self.momentum = torch.zeros_like(self.dual)
+        self.momentum = torch.zeros(self.layout.trained, device=self.layout.device)
+        self.dual = torch.zeros_like(self.momentum[: 0 if self.rule.tree else None])
         self.steps = self.exchanges = 0
         self.waited = 0.0  # seconds, for messages
         self.flight: Flight | None = None  # messages under way
