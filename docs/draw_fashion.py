@@ -42,7 +42,10 @@ def plot() -> Any:
     """Plot the accuracy of the mean model and of the worst node against bytes."""
     figure, (axes,) = new_figure(1, 2, width=5.4, height=4.0)
     for number, (method, columns) in enumerate(curves().items()):
-        style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": "-" if number < len(COLOURS) else "--"}
+        style: dict[str, Any] = {
+            "color": COLOURS[number % len(COLOURS)],
+            "linestyle": "-" if number < len(COLOURS) else "--",
+        }
         style |= {"linewidth": 3.0} if "(ours)" in method else {}
         for axis, name in zip(axes, TITLES, strict=True):
             label = {"label": method} if name == "accuracy" else {}

@@ -10,13 +10,13 @@ SHARES = (0.99, 0.97, 0.95, 0.9)
 
 
 def chosen(lines, split, method):
-    """Return the round in which a method needs the fewest bytes until the goal, or else is best."""
+    """Return the round in which a method needs the fewest bytes until the goal; the best one of equals or of none."""
     tried = [line for line in lines if line["split"] == split and line["seed"] == 0]
     goal = GOAL * level_of(tried)
 
     def merit(line):
         sent = bytes_until(line["records"], goal)
-        return (sent is None, -best(line["records"]) if sent is None else sent)
+        return (np.inf if sent is None else sent, -best(line["records"]))
 
     return min((line for line in tried if line["method"] == method), key=merit)["round"]
 
@@ -52,7 +52,8 @@ def print_chosen(split, lines):
         runs = [line["records"] for line in lines if line["method"] == method and line["round"] == number]
         final, worst, sent = ([run[name][-1] for run in runs] for name in ("accuracy", "accuracy_worst", "bytes"))
         reached = [[bytes_until(run, share * level) for run in runs] for share in SHARES]
-        cells = [f"{np.mean(final):.4f} ({min(final):.4f} to {max(final):.4f})", f"{np.mean(worst):.4f}"]
+        spread = f" ({min(final):.4f} to {max(final):.4f})" if len(runs) > 1 else ""
+        cells = [f"{np.mean(final):.4f}{spread}", f"{np.mean(worst):.4f}"]
         cells += [kilobytes(np.mean(sent)), *map(span, reached)]
         rows.append((-np.mean(final), f"| {method} | {len(runs)} | {' | '.join(cells)} |"))
     print("\n".join(row for _, row in sorted(rows)))

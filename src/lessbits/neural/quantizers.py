@@ -63,7 +63,7 @@ class WeightQuantizer:
 
     def send(self, x: jax.Array, known: jax.Array, draws: Draws) -> tuple[BlockPayload, jax.Array]:
         """Return the payload of x - h of each row, float32 [rows, dim], and what it stands for."""
-        return _send(self.inner, x, known, draws, self.blocks)
+        return send(self.inner, x, known, draws, self.blocks)
 
     def decode(self, payload: BlockPayload) -> jax.Array:
         """Return the vectors."""
@@ -71,7 +71,8 @@ class WeightQuantizer:
 
 
 @partial(jax.jit, static_argnames="blocks")
-def _send(inner: Any, x: jax.Array, known: jax.Array, draws: Draws, blocks: Blocks) -> tuple[BlockPayload, jax.Array]:
+def send(inner: Any, x: jax.Array, known: jax.Array, draws: Draws, blocks: Blocks) -> tuple[BlockPayload, jax.Array]:
+    """Do what `WeightQuantizer.send` does, with its `inner` and `blocks`."""
     payload = _quantize(inner, x - known, draws, blocks)
     return payload, _decode(payload, blocks)
 

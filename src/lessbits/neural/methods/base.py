@@ -12,7 +12,7 @@ whole: quantizers are, once for all methods.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -25,7 +25,7 @@ from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import check_number, check_whole
 from lessbits.networks import Network
 from lessbits.networks.tree import spanning_tree
-from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.neural.quantizers import Blocks, WeightQuantizer, send
 from lessbits.training.partners import neighbours, rounds
 from lessbits.training.rule import due
 
@@ -107,7 +107,7 @@ class Room:
         """
         nodes = np.arange(self.nodes, dtype=np.uint32)
         ids = nodes + number * self.nodes if others is None else nodes * self.nodes + others
-        draws = message_draws(Step(self.seed, jnp.int32(turn)), put(ids, np.uint32), per_link=others is not None)
+        draws = message_draws(self.step(turn), put(ids, np.uint32), per_link=others is not None)
         payload, decoded = self.quantizer.send(x, jnp.zeros_like(x) if known is None else known, draws)
         return decoded, payload
 
@@ -115,13 +115,23 @@ class Room:
         self, x: jax.Array, nodes: np.ndarray, turn: int, quantizer: WeightQuantizer
     ) -> tuple[jax.Array, BlockPayload]:
         """Quantize a row for each of some nodes; return what is decoded, and the payload."""
-        draws = message_draws(Step(self.seed, jnp.int32(turn)), put(nodes, np.uint32), per_link=False)
-        payload, decoded = quantizer.send(x, jnp.zeros_like(x), draws)
-        return decoded, payload
+        return told(quantizer.inner, x, nodes, self.step(turn), quantizer.blocks)
+
+    def step(self, turn: int) -> Step:
+        """Return where the random numbers of an exchange are."""
+        return Step(self.seed, put(turn, np.int32))
 
     def disagreement(self, vectors: jax.Array) -> jax.Array:
         """Return Σ_j w_ij (v_i - v_j) of each node."""
         return _disagreement(vectors, self.neighbours, self.weights)
+
+
+@partial(jax.jit, static_argnames="blocks")
+def told(inner: Any, x: jax.Array, nodes: jax.Array, step: Step, blocks: Blocks) -> tuple[jax.Array, BlockPayload]:
+    """Do what `Room.tell` does, with the quantizer's `inner` and `blocks`."""
+    draws = message_draws(step, nodes.astype(jnp.uint32), per_link=False)
+    payload, decoded = send(inner, x, jnp.zeros_like(x), draws, blocks)
+    return decoded, payload
 
 
 @jax.jit

@@ -7,14 +7,18 @@ its next one. So messages may be much coarser than those of gossip, which must t
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.blocks import BlockPayload
+from lessbits._internal.randomness import Step
 from lessbits.neural.arithmetic import nesterov
-from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room
+from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room, told
+from lessbits.neural.quantizers import Blocks
 
 
 class Unsent(NamedTuple):
@@ -55,10 +59,9 @@ class TreeSums(NeuralMethod):
         """Add up from the deepest nodes to the root, and send the mean to all."""
         sums, messages = state.error + (old - x), []
         error = sums
+        inner, blocks, step = room.quantizer.inner, room.quantizer.blocks, room.step(turn)
         for nodes in room.tree.levels:
-            sent, payload = room.tell(sums[nodes], nodes, turn, room.quantizer)
-            error = error.at[nodes].set(sums[nodes] - sent)
-            sums = sums.at[room.tree.parent[nodes]].add(sent)
+            sums, error, payload = _up(inner, sums, error, nodes, room.tree.parent[nodes], step, blocks)
             messages.append(Message(payload, np.ones(len(nodes))))
         root = room.tree.root
         mean, payload = room.tell(sums[root] / jnp.float32(room.nodes), root, turn, room.quantizer)
@@ -67,3 +70,13 @@ class TreeSums(NeuralMethod):
         numbers = jnp.float32(self.rate), jnp.float32(self.momentum)
         x, momentum = nesterov(old, jnp.broadcast_to(mean, x.shape), state.momentum, *numbers)
         return Exchanged(x, Unsent(error, momentum), tuple(messages))
+
+
+@partial(jax.jit, static_argnames="blocks")
+def _up(
+    inner: Any, sums: jax.Array, error: jax.Array, nodes: jax.Array, parents: jax.Array, step: Step, blocks: Blocks
+) -> tuple[jax.Array, jax.Array, BlockPayload]:
+    """Send the sums of some nodes to their parents."""
+    own = sums[nodes]
+    sent, payload = told(inner, own, nodes, step, blocks)
+    return sums.at[parents].add(sent), error.at[nodes].set(own - sent), payload
