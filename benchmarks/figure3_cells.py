@@ -1,0 +1,93 @@
+"""Compute the cells of Figure 3 and Table 5 in several processes, for `lessbits reproduce` to draw.
+
+    python benchmarks/figure3_cells.py --processes 16
+    lessbits reproduce table5
+    lessbits reproduce fig3
+
+`lessbits reproduce` computes them too, one after the other. This adds w8a at batch size one tuned on w8a without a GPU,
+and an end: after --seconds the processes are killed, and the same command goes on from the runs that had ended.
+"""
+
+import argparse
+import multiprocessing
+import time
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+# Methods whose runs, or searches in three step sizes, are long. Of w8a at batch size one they come last.
+LONG = ("QDGD, dit-3", "Choco-SGD, dit-3", "LEAD with option C, dit-3")
+
+
+class Task(NamedTuple):
+    """A method on a data set, to be tuned and run."""
+
+    data: str
+    gradients: str
+    label: str
+
+
+def tasks() -> list[Task]:
+    """Return all tasks, those that others need first."""
+    from lessbits.experiments.table5 import ENTRANTS
+
+    order = [("w1a", "batch size 1"), ("w1a", "full batch"), ("w8a", "full batch"), ("w8a", "batch size 1")]
+    every = [Task(*case, one.label) for case in order for one in ENTRANTS[case[1]]]
+    return sorted(every, key=lambda task: (order.index(task[:2]), LONG.index(task.label) if task.label in LONG else -1))
+
+
+def start(out: str) -> None:
+    """Set up a process: one thread for the runs of a search, so that those that have ended are kept."""
+    global results
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    from lessbits.engines.simulate import sweep
+    from lessbits.experiments.results import Results
+
+    sweep.MOST_WORKERS = 1
+    results = Results(Path(out) / "fig3", "fig3", progress=False)
+
+
+@cache
+def case(data: str, gradients: str):
+    """Return a data set and a kind of gradients; a process loads each once."""
+    from lessbits.experiments.table5 import Case
+
+    return Case(results, data, gradients)
+
+
+def compute(task: Task) -> tuple[Task, float]:
+    """Tune and run one method, and return the seconds that it took."""
+    clock = time.perf_counter()
+    mine = case(task.data, task.gradients)
+    entrant = next(one for one in mine.entrants if one.label == task.label)
+    mine.curve(entrant, mine.tuned(entrant, patient=True)["sizes"])
+    return task, time.perf_counter() - clock
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--out", default="out/reproduction")
+    arguments.add_argument("--processes", type=int, default=2)
+    arguments.add_argument("--seconds", type=float, default=float("inf"))
+    given = arguments.parse_args()
+
+    end = time.perf_counter() + given.seconds
+    start(given.out)
+    from lessbits.experiments.made_with import keep_cells_of_one_version
+
+    keep_cells_of_one_version(Path(given.out) / "cells" / "fig3", "fig3")
+    left = tasks()
+    with multiprocessing.get_context("spawn").Pool(given.processes, start, (given.out,)) as pool:
+        done = pool.imap_unordered(compute, left)
+        try:
+            for _ in left:
+                task, seconds = done.next(max(0.0, min(end - time.perf_counter(), 1e6)))
+                print(f"{', '.join(task)}: {seconds:.0f} s", flush=True)
+        except multiprocessing.TimeoutError:
+            print(f"The {given.seconds:.0f} s are over.")
+
+
+if __name__ == "__main__":
+    main()
