@@ -9,7 +9,6 @@ with these, their ratio, and what is predicted for it. Takes one to two minutes.
 """
 
 import argparse
-import math
 
 import jax
 
@@ -21,6 +20,7 @@ from lessbits.experiments.phase import fewest_iterations
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.prediction import predict_step_sizes, theory_inputs
 from lessbits.methods.request import MethodRequest
+from lessbits.studies.compression import predicted_slowdown
 
 NETWORKS = [("ring", 16), ("path", 10), ("watts-strogatz:6:0.3", 40), ("torus", 36), ("barbell", 16), ("geometric", 40)]
 NETWORKS += [("hypercube", 32), ("random-regular:8", 40), ("star", 40), ("complete", 40)]
@@ -38,12 +38,8 @@ class Case:
         self.quantizer = lessbits.make_quantizer(spelling, problem.dim)
         self.problem, self.network, self.until = problem, network, until
         self.given = {"eta": 1.0, "alpha": 1 / (1 + self.quantizer.omega(problem.dim))}
-        request = MethodRequest(problem, network, self.quantizer, Gradients(), given=self.given)
-        self.inputs, self.prediction = theory_inputs(request).as_published(), predict_step_sizes(request)
-
-    def predicted(self):
-        """Return the iterations at the rate of the mean-square analysis, and one in which nothing has arrived yet."""
-        return 1 + math.ceil(math.log(self.until) / math.log(max(self.prediction.rate, 1e-12)))
+        self.request = MethodRequest(problem, network, self.quantizer, Gradients(), given=self.given)
+        self.inputs = theory_inputs(self.request).as_published()
 
     def needed(self):
         """Return the iterations with the best θ of the grid."""
@@ -55,7 +51,8 @@ class Case:
             )
             return int(trace["iteration"][-1]) if trace.converged else None
 
-        return fewest_iterations(run, self.prediction.sizes.theta, MOST_ITERATIONS, STEPS_PER_DECADE)[1]
+        guess = predict_step_sizes(self.request).sizes.theta
+        return fewest_iterations(run, guess, MOST_ITERATIONS, STEPS_PER_DECADE)[1]
 
 
 def rows(spec, nodes, options):
@@ -67,7 +64,7 @@ def rows(spec, nodes, options):
         case = Case(problem, network, spelling, options.until)
         inputs, needed = case.inputs, case.needed()
         predictions = (
-            case.predicted() / exact.predicted(),
+            predicted_slowdown(exact.request, case.quantizer, options.until),  # what `lessbits advise` prints
             theory.rate("B", exact.inputs) / theory.rate("B", inputs),
             theory.noise_inflation(inputs),
         )

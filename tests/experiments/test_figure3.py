@@ -136,3 +136,40 @@ def test_claims_follow_the_numbers(tmp_path):
     assert any(
         "option D, dit-3" in line for line in found.differs
     )  # a method that diverged has lost, others may have too
+
+
+def test_w8a_at_batch_size_one_takes_the_parameters_of_w1a_unless_one_is_patient(tmp_path, monkeypatch):
+    tried = []
+
+    def tune(case, entrant, grid):
+        tried.append((case.data, grid))
+        return {"sizes": {"eta": 0.1}, "notes": []}
+
+    monkeypatch.setattr(table5.Case, "_tune", tune)
+    case = table5.Case(Results(tmp_path / "fig3", "fig3", progress=False), "w8a", "batch size 1")
+    entrant = next(one for one in STOCHASTIC if one.label == "D-SGD")
+    assert case.tuned(entrant)["on"] == "w1a"
+    assert case.tuned(entrant, patient=True)["on"] == "w8a"
+    assert [data for data, _ in tried] == ["w1a", "w8a"]
+    assert tried[1][1] == {"eta": [0.0464159, 0.1, 0.215443]}
+    assert case.tuned(entrant)["on"] == "w8a"  # once it is there
+    assert len(tried) == 2
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_search_that_was_stopped_goes_on_from_the_runs_that_had_ended(tmp_path, monkeypatch, quick):
+    random = np.random.default_rng(0)
+    samples = Samples(random.normal(size=(32, 3)), np.repeat([-1, 1], 16), "w1a")
+    results = Results(tmp_path / "fig3", "fig3", quick, progress=False)
+    case = table5.Case(results, "w1a", "batch size 1")
+    case.take(samples)
+    case.epochs = 2
+    entrant = next(one for one in STOCHASTIC if one.label == "D-SGD")
+    found = case.tuned(entrant)
+    kept = results.cells / "outcomes.jsonl"
+    assert kept.exists() is not quick
+    if not quick:
+        lines = kept.read_text(encoding="utf-8").splitlines()
+        next(results.cells.glob("*.json")).unlink()
+        assert case.tuned(entrant) == found
+        assert kept.read_text(encoding="utf-8").splitlines() == lines  # nothing was run again

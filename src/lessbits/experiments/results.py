@@ -62,6 +62,11 @@ class Results:
         write_whole(path, json.dumps({"key": key, "inputs": digest, "result": result}, allow_nan=False))
         return result
 
+    @property
+    def cells(self) -> Path:
+        """The folder of cached cells, which experiments in neighbouring folders share."""
+        return self.folder.parent / "cells"
+
     def kept(self, key: str, inputs: Mapping[str, Any]) -> Any:
         """Return the cached result for these inputs; None if there is none."""
         path, digest = self._place(key, inputs)
@@ -77,7 +82,7 @@ class Results:
     def _place(self, key: str, inputs: Mapping[str, Any]) -> tuple[Path, str]:
         all_inputs = {**inputs, "precision": str(jnp.result_type(float))}
         digest = hashlib.sha256(json.dumps(all_inputs, sort_keys=True, default=str).encode()).hexdigest()[:16]
-        return self.folder.parent / "cells" / f"{re.sub(r'[^A-Za-z0-9.]+', '-', key).strip('-')}.json", digest
+        return self.cells / f"{re.sub(r'[^A-Za-z0-9.]+', '-', key).strip('-')}.json", digest
 
     def claim(self, holds: bool, text: str) -> None:
         """Record a statement about a claim of the paper, and whether the numbers support it."""

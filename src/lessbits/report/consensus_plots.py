@@ -53,7 +53,7 @@ def plot_figure_1(rows: list[dict[str, Any]]) -> "Figure":
         if exact:
             low, high = axis.get_ylim()
             axis.set_ylim(min(low, exact[0]["iterations"] / 2), max(high, 2 * exact[0]["iterations"]))
-        axis.legend()
+        axis.legend(loc="upper left")  # iterations grow with ω
     return figure
 
 
