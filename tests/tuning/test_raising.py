@@ -13,7 +13,7 @@ from lessbits.methods.lead import Lead
 from lessbits.methods.primal_dual import PrimalDual
 from lessbits.problems.curvature import LANCZOS_STEPS, felt_curvature
 from lessbits.quantizers import make_quantizer
-from lessbits.tuning.raising import faster, measure_curvature, move, rises, settled
+from lessbits.tuning.raising import measure_curvature, move
 from lessbits.tuning.stepsizes import make_request
 
 DIT = make_quantizer("dit-4", 4)
@@ -56,32 +56,6 @@ def test_ranks_choose_the_same_step_sizes():
     spread = PartitionedProblem(problem, SingleProcess())
     chosen = [make_method("lead", each, RING, stepsizes="practical") for each in (problem, spread)]
     assert len({(each.gamma, each.eta, each.alpha, *each.chosen_with[:2]) for each in chosen}) == 1
-
-
-def test_a_run_whose_nodes_drift_apart_is_seen():
-    count = np.arange(100.0)
-    assert not rises(count**2 * 0.9**count)  # they leave a common start, and come together
-    assert not rises(np.append(1.0, np.full(99, 1e-30)))  # rounding
-    assert not rises(np.append(1.0, 1e-30 * 1.2 ** count[1:]))
-    assert rises(0.8**count + 1e-6 * 1.1**count)
-    assert not rises(0.9**count * (1 + 20 * (count % 5 == 0)))  # coarse messages
-    assert not settled(0.99**count)
-    assert settled(0.5**count)
-
-
-def test_the_faster_run_stays_below_first():
-    count = np.arange(100.0)
-    slow, fast = 0.95**count, 0.9**count
-    assert faster(fast, slow)
-    assert not faster(slow, fast)
-    assert not faster(fast, fast)
-    assert not faster(np.append(fast[:-1], np.nan), slow)
-    # Where all nodes start at one point, they disagree later: what a run has come to counts, not the lowest value.
-    apart = np.where(count > 0, slow, 0.0)
-    assert faster(np.where(count > 0, fast, 0.0), apart)
-    # A run that ends at a floor loses to one that goes on falling, unless that is below rounding.
-    assert faster(slow, np.maximum(fast, 0.1))
-    assert not faster(slow, np.maximum(fast, 1e-11))
 
 
 def test_moves_keep_the_products_that_stability_depends_on():
