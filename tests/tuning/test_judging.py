@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lessbits.tuning.judging import faster, rises, settled
+from lessbits.tuning.judging import faster, rises, settled, stuck
 
 COUNT = np.arange(100.0)
 SLOW, FAST = 0.95**COUNT, 0.9**COUNT
@@ -22,6 +22,14 @@ def test_a_run_whose_nodes_drift_apart_is_seen():
     assert not rises(0.9**COUNT * (1 + 20 * (COUNT % 5 == 0)))  # coarse messages
     assert not settled(0.99**COUNT)
     assert settled(0.5**COUNT)
+
+
+def test_a_run_whose_nodes_swing_for_ever_is_stuck():
+    noise = 1 + 0.3 * np.random.default_rng(0).normal(size=100).clip(-2, 2)
+    assert stuck(np.maximum(FAST, 0.01) * noise)
+    assert not stuck(np.maximum(FAST, 1e-12) * noise)  # rounding
+    assert not stuck(SLOW * noise)
+    assert not stuck(np.zeros(100))
 
 
 def test_the_faster_run_is_below_targets_first():

@@ -6,14 +6,25 @@ import numpy as np
 import pytest
 from test_stability import RING, unsolvable
 
-from lessbits import Consensus, Faults, LeastSquares, PartitionedProblem, make_method, make_network, simulate
+from lessbits import (
+    Consensus,
+    Faults,
+    LeastSquares,
+    PartitionedProblem,
+    make_method,
+    make_network,
+    make_problem,
+    simulate,
+)
+from lessbits.datasets import Samples
 from lessbits.engines.distributed.transport import SingleProcess
 from lessbits.methods.accelerated import Accelerated
+from lessbits.methods.choosing import ChosenWith
 from lessbits.methods.lead import Lead
 from lessbits.methods.primal_dual import PrimalDual
-from lessbits.problems.curvature import LANCZOS_STEPS, felt_curvature
+from lessbits.problems.curvature import LANCZOS_STEPS, felt_curvature, steepest_curvature
 from lessbits.quantizers import make_quantizer
-from lessbits.tuning.raising import measure_curvature, move
+from lessbits.tuning.raising import _Search, measure_curvature, move
 from lessbits.tuning.stepsizes import make_request
 
 DIT = make_quantizer("dit-4", 4)
@@ -28,6 +39,29 @@ def test_the_curvature_of_the_mean_loss_is_the_smallest_eigenvalue():
     assert found > 10 * problem.convexity  # the mean is better conditioned than each
     assert averaged == 11  # the gradient, and a product for each dimension
     assert felt_curvature(LeastSquares.random(3, 50))[1] == LANCZOS_STEPS + 1
+
+
+def test_the_steepest_curvature_is_the_largest_eigenvalue_of_a_node():
+    samples = Samples(np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) % 2)
+    problem = make_problem("logistic", samples, 4, regularization=0.01)
+    point = np.full(5, 2.0)
+    hessians = np.asarray(problem.hessian(np.broadcast_to(point, (4, 5))))
+    assert steepest_curvature(problem, point) == pytest.approx(np.linalg.eigvalsh(hessians).max(), rel=1e-4)
+    assert steepest_curvature(problem, point) < problem.smoothness / 2  # losses are flat away from the origin
+
+
+@pytest.mark.parametrize("name", ["lead", "primal-dual"])
+def test_gradient_steps_are_not_too_long_at_the_solution(name):
+    """A trial may not show it, as nodes swing around the solution by little."""
+    problem = LeastSquares.random(6, 4, condition=10.0)
+    kind, request = make_request(name, problem, RING, "dit-4", stepsizes="practical", target=None)
+    search = _Search(kind, replace(request, felt_convexity=1.0), 0, ChosenWith())
+    steps = {"theta": 0.1} if name == "primal-dual" else {"gamma": 0.1}
+    sizes = [
+        search.shorten(make_method(name, problem, RING, "dit-4", eta=eta, alpha=0.5, **steps)).eta
+        for eta in (1.0 / problem.smoothness, 5.0 / problem.smoothness)
+    ]
+    assert sizes == pytest.approx([1.0 / problem.smoothness, 1.8 / problem.smoothness], rel=1e-3)
 
 
 def test_practical_step_sizes_take_this_curvature():

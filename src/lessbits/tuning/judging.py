@@ -11,6 +11,7 @@ END = 0.1  # share of the records at the end whose largest value is what a run h
 TARGETS = 20
 SETTLED = 1e-6  # share of all changes that is left when a run has come to its end
 RISING = 2.0  # growth of the squared disagreement from the second quarter of a run to its end
+STUCK = 0.95  # share of the disagreement that is left after a quarter of a run
 ROUNDING = 1e-5  # of a loss in float32; in float64 the square of it
 
 
@@ -77,6 +78,21 @@ def rises(disagreements: np.ndarray) -> bool:
     count = len(disagreements)
     before = float(disagreements[count // 4 : count // 2].max(initial=0.0))
     return _end(disagreements) > max(RISING * before, ROUNDING**2 * float(disagreements.max()))
+
+
+def stuck(disagreements: np.ndarray) -> bool:
+    """Return whether nodes come no nearer to each other in the last quarter of a run, though they are apart.
+
+    So do nodes that swing around the solution for ever, as their gradient steps are too long there.
+
+    >>> stuck(0.9 ** np.arange(100)), stuck(np.maximum(0.9 ** np.arange(100), 0.01))
+    (False, True)
+    """
+    quarter = len(disagreements) // 4
+    third, last = disagreements[-2 * quarter : -quarter], disagreements[-quarter:]
+    if _end(disagreements) <= ROUNDING**2 * float(disagreements.max()) or not (third > 0).all():
+        return False
+    return bool(np.exp(np.mean(np.log(np.maximum(last, 1e-300))) - np.mean(np.log(third))) > STUCK)
 
 
 def settled(merit: np.ndarray) -> bool:

@@ -17,8 +17,8 @@ from lessbits.methods.base import Method
 from lessbits.methods.choosing import ChosenWith
 from lessbits.methods.request import MethodRequest
 from lessbits.problems import Outside
-from lessbits.problems.curvature import felt_curvature
-from lessbits.tuning.judging import faster, rises, settled
+from lessbits.problems.curvature import felt_curvature, steepest_curvature
+from lessbits.tuning.judging import faster, rises, settled, stuck
 from lessbits.tuning.stability import STABILITY_ITERATIONS, Trial, halve_until_stable, try_step_sizes
 
 RAISING_ITERATIONS = 500  # of a trial
@@ -26,6 +26,7 @@ LONG_ITERATIONS = 2000  # of the last trials, where a run is slow
 MOST_MOVES = 16  # trials of one length besides the first
 AVERAGED_BITS = 32  # of a coordinate in an average of all nodes
 FAR, NEAR = 4.0, 2.0  # factors: θ first moves far
+LONGEST = 1.8  # gradient step, over the curvature at the solution: gradient descent needs less than 2
 SLOWER = 1.1  # by which a run may be slower if its step sizes are half as large: they are safer
 
 
@@ -55,11 +56,11 @@ def raise_step_sizes(
     for name, factor in ((first, FAR), ("momentum", NEAR), ("eta", NEAR), (first, NEAR), ("alpha", FAR)):
         best = search.climb(best, name, (factor, 1 / factor))
     best = search.start(best, STABILITY_ITERATIONS)
-    if not settled(search.measures[0]):
-        best = search.start(best, LONG_ITERATIONS)
+    shorter = search.shorten(best)
+    if shorter is not best or not settled(search.measures[0]):
+        best = search.start(shorter, LONG_ITERATIONS)
         best = search.climb(best, "momentum", (1 / NEAR,))  # more of it pays in long runs
-    if "momentum" not in kind.step_size_names:  # else long steps and momentum belong together
-        best = search.climb(best, "eta", (1 / NEAR,))
+    best = search.climb(best, "eta", (1 / NEAR,))
     smaller = move(best, first, 1 / NEAR, search.free)
     if smaller is not None and search.is_better(smaller, SLOWER):
         best = search.climb(smaller, first, (1 / NEAR,))
@@ -89,16 +90,33 @@ class _Search:
         self.kind, self.request, self.seed, self.spent = kind, request, seed, spent
         derived = {size.name for size in kind.step_sizes if size.derived}
         self.free = kind.undecided(request) | (derived - set(request.given))
-        self.measures, self.rising = np.zeros((2, 1)), False
-        self.left, self.iterations = MOST_MOVES, RAISING_ITERATIONS
+        self.measures, self.apart = np.zeros((2, 1)), False
+        self.left, self.iterations, self.point = MOST_MOVES, RAISING_ITERATIONS, np.zeros(request.problem.dim)
 
     def start(self, method: Method, iterations: int) -> Method:
         """Return the first step sizes that are stable in trials of this length, which the next ones have too."""
         self.iterations, self.left = iterations, MOST_MOVES
         found = halve_until_stable(self.kind, self.request, method, self.seed, self.spent, iterations)
-        self.spent = found.spent
-        self.measures, self.rising = self._measures(found.trial), rises(found.trial.disagreements)
+        self.spent, self.point = found.spent, np.asarray(found.trial.x).mean(axis=0)
+        self.measures, self.apart = self._measures(found.trial), self._stays_apart(found.trial)
         return found.method
+
+    def shorten(self, best: Method) -> Method:
+        """Return the method with gradient steps that are not too long where the last trial came to.
+
+        Losses may be flatter on the way than at the solution. There a node whose steps are too long swings for ever,
+        so little that a trial may not show it. With momentum this bound does not hold.
+        """
+        if "momentum" in self.kind.step_size_names:
+            return best
+        problem = self.request.problem
+        if isinstance(problem, PartitionedProblem):
+            curvature = steepest_curvature(problem.here, self.point, problem.transport)
+        else:
+            curvature = steepest_curvature(problem, self.point)
+        eta = float(best.eta)  # type: ignore[attr-defined]
+        shorter = move(best, "eta", LONGEST / (curvature * eta), self.free) if curvature * eta > LONGEST else None
+        return shorter or best
 
     def climb(self, best: Method, name: str, factors: Sequence[float]) -> Method:
         """Move one step size by the first factor while trials get faster or, if it never does, by the next."""
@@ -118,12 +136,17 @@ class _Search:
         request = self.request
         trial = try_step_sizes(request.problem, request.network, method, self.seed, None, self.iterations)
         self.spent = self.spent.plus(trial.cost)
-        measures, rising = self._measures(trial), rises(trial.disagreements)
-        better = faster(measures, self.measures, slower) if rising == self.rising else self.rising
+        measures, apart = self._measures(trial), self._stays_apart(trial)
+        better = faster(measures, self.measures, slower) if apart == self.apart else self.apart
         if not trial.stable or not better:
             return False
-        self.measures, self.rising = measures, rising
+        self.measures, self.apart = measures, apart
         return True
+
+    def _stays_apart(self, trial: Trial) -> bool:
+        """Return whether nodes do not come together. In short trials of slow runs they still leave a common start."""
+        long = self.iterations > RAISING_ITERATIONS
+        return rises(trial.disagreements) or (long and stuck(trial.disagreements))
 
     def _measures(self, trial: Trial) -> np.ndarray:
         """Return what a trial is judged by, at each record, and count what nodes average for it."""
