@@ -39,7 +39,7 @@ def steepest_curvature(problem: Problem, point: np.ndarray, team: Team = SINGLE_
     """
     everywhere = jnp.broadcast_to(team.broadcast(np.asarray(point)), (problem.nodes, problem.dim))
     here = np.array([[largest_curvature(problem, everywhere)]] * problem.nodes)
-    return float(team.all_gather(here).max())
+    return float(f"{float(team.all_gather(here).max()):.{DIGITS}g}")
 
 
 def _measure(problem: Problem, team: Team) -> tuple[float, int]:
