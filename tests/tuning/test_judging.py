@@ -30,6 +30,7 @@ def test_a_run_whose_nodes_swing_for_ever_is_stuck():
     assert not stuck(np.maximum(FAST, 1e-12) * noise)  # rounding
     assert not stuck(SLOW * noise)
     assert not stuck(np.zeros(100))
+    assert not stuck(np.ones(1))
 
 
 def test_the_faster_run_is_below_targets_first():

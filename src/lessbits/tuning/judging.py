@@ -90,7 +90,8 @@ def stuck(disagreements: np.ndarray) -> bool:
     """
     quarter = len(disagreements) // 4
     third, last = disagreements[-2 * quarter : -quarter], disagreements[-quarter:]
-    if _end(disagreements) <= ROUNDING**2 * float(disagreements.max()) or not (third > 0).all():
+    rounding = ROUNDING**2 * float(disagreements.max())
+    if not quarter or _end(disagreements) <= rounding or not (third > 0).all():
         return False
     return bool(np.exp(np.mean(np.log(np.maximum(last, 1e-300))) - np.mean(np.log(third))) > STUCK)
 
