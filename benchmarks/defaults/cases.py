@@ -13,10 +13,18 @@ NETWORKS = ("geometric", "barbell", "random-regular:4", "watts-strogatz:4:0.2", 
 PROBLEMS = ("ridge", "shared ridge", "heterogeneous ridge", "logistic", "logistic", "softmax")
 BINARY = ("a9a", "mushrooms", "w1a", "w8a")
 ROWS = 800  # of a data set: all runs of a case take about a minute
+# Like those of which an audit found that they need many times the bits of tuned step sizes: numbers -3 to -1.
+AUDITED = (
+    {"network": "random-regular:4", "nodes": 20, "problem": "ridge", "condition": 100.0, "dim": 50},
+    {"network": "ring", "nodes": 20, "problem": "heterogeneous ridge", "condition": 1000.0, "dim": 50},
+    {"network": "ring", "nodes": 20, "problem": "logistic", "condition": 1937.0, "data": "a9a", "split": "iid"},
+)
 
 
 def draw_case(seed: int) -> dict:
     """Return a case: the same for the same seed."""
+    if seed < 0:
+        return {"seed": seed, **AUDITED[seed], "goal": "error", "target": 1e-6, "quantizer": "dit-4"}
     draw = np.random.default_rng([23, seed])
     kind = PROBLEMS[draw.integers(len(PROBLEMS))]
     case = {
@@ -47,11 +55,11 @@ def make_parts(case: dict, data: Path):
 def _network(case):
     if case["network"] == "tree":
         return make_network(networkx.random_labeled_tree(case["nodes"], seed=case["seed"]))
-    return make_network(case["network"], case["nodes"], seed=case["seed"])
+    return make_network(case["network"], case["nodes"], seed=abs(case["seed"]))
 
 
 def _problem(case, data):
-    nodes, seed, condition = case["nodes"], case["seed"], case["condition"]
+    nodes, seed, condition = case["nodes"], abs(case["seed"]), case["condition"]
     if case["problem"] == "ridge":
         return LeastSquares.random(nodes, case["dim"], condition=condition, seed=seed)
     if case["problem"].endswith("ridge"):
@@ -66,7 +74,7 @@ def _problem(case, data):
 def _ridge(case):
     """Nodes share their eigenvectors, or have scales and eigenvectors of their own, and minimisers far apart."""
     nodes, dim, shared = case["nodes"], case["dim"], case["problem"].startswith("shared")
-    draw = np.random.default_rng([case["seed"], 1])
+    draw = np.random.default_rng([abs(case["seed"]), 1])
     spectrum = np.geomspace(1 / case["condition"], 1.0, dim)
     frame = np.linalg.qr(draw.normal(size=(dim, dim)))[0]
     features, targets = [], []

@@ -6,7 +6,7 @@ import pytest
 from command_line import run_command
 from tiers import slow_but
 
-from lessbits import Consensus, InputError, LeastSquares, Settings, make_network, simulate
+from lessbits import Consensus, InputError, LeastSquares, Settings, advise, make_method, make_network, simulate
 from lessbits.quantizers import make_quantizer
 from lessbits.quantizers.choices import dithers
 from lessbits.studies.advice import advise_settings
@@ -172,6 +172,20 @@ def test_advice_without_a_target_takes_a_millionth_of_the_start():
     fewest = advise_settings(Settings(network="star", nodes=8, dim=30))["fewest"]
     assert math.isfinite(fewest["bits"])
     assert 1e-6 < fewest["until"] < 1e-3
+
+
+@pytest.mark.slow
+def test_plain_lead_beats_no_gossip_that_is_recommended():
+    """Predictions of step sizes that are raised later rank coarse edge messages above it here."""
+    problem, network = LeastSquares.random(12, 20, condition=100.0), make_network("random-regular:4", 12)
+    advice = advise(problem, network)
+    gossip = next(each for each in advice.estimates if each.choice.method != "tree")
+    bits = []
+    for method in (gossip.choice.make(problem, network), make_method("lead", problem, network, stepsizes="practical")):
+        trace = simulate(problem, network, method, iterations=2000, until=advice.until, seed=1)
+        assert trace.converged
+        bits.append(trace["wire_bits_per_link"][-1])
+    assert bits[0] <= 1.05 * bits[1]
 
 
 FLAGS = [

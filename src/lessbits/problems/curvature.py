@@ -1,13 +1,17 @@
-"""The smallest curvature of the mean loss that a run feels, by Lanczos' method: nodes average a few vectors for it."""
+"""The curvatures that a run feels: the smallest of the mean loss, and the largest of a node's loss near the solution.
+
+For the first, by Lanczos' method, nodes average a few vectors. For the second each looks at its own loss.
+"""
 
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
+import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.team import SINGLE_PROCESS, Team
 from lessbits.problems.base import Problem
-from lessbits.problems.reference import MeanLoss, in_double, mean_rows
+from lessbits.problems.reference import MeanLoss, in_double, largest_curvature, mean_rows
 
 LANCZOS_STEPS = 20  # products of the mean Hessian and a vector
 ENDED = 1e-8  # relative to the first product: what is left of a vector then is rounding
@@ -26,6 +30,16 @@ def felt_curvature(problem: Problem, team: Team = SINGLE_PROCESS) -> tuple[float
     if problem not in _known:
         _known[problem] = _measure(problem, team)
     return _known[problem]
+
+
+def steepest_curvature(problem: Problem, point: np.ndarray, team: Team = SINGLE_PROCESS) -> float:
+    """Return the largest eigenvalue of a node's Hessian at a point, of the node where it is largest.
+
+    It may be far below the smoothness, which holds everywhere.
+    """
+    everywhere = jnp.broadcast_to(team.broadcast(np.asarray(point)), (problem.nodes, problem.dim))
+    here = np.array([[largest_curvature(problem, everywhere)]] * problem.nodes)
+    return float(f"{float(team.all_gather(here).max()):.{DIGITS}g}")
 
 
 def _measure(problem: Problem, team: Team) -> tuple[float, int]:

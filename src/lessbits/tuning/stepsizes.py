@@ -21,7 +21,7 @@ from lessbits.tuning.raising import measure_curvature, raise_step_sizes
 from lessbits.tuning.stability import halve_until_stable
 
 STEP_SIZE_RULES = ("theory", "practical")
-RULES_VERSION = 2  # of how they are chosen: runs that were stored with another one do not count
+RULES_VERSION = 3  # of how they are chosen: runs that were stored with another one do not count
 CHOICES = (
     *("quantizer", "stepsizes", "target", "seed", "option", "batch_size", "messages", "corrected", "local_steps"),
     "chunks",

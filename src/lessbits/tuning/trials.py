@@ -37,9 +37,9 @@ def estimate_fewest_bits(
 ) -> tuple[float, list[Estimate]]:
     """Return the target, and the choices that are expected to send the fewest bits to it, best first.
 
-    The choice of primal-dual comes from the predicted rates of practical step sizes. Its bits, and those of all other
-    methods, are extrapolated from a short run; where that is not possible, the prediction is used. If messages, the
-    corrected step or option A must be kept, only primal-dual is considered.
+    The choice of primal-dual comes from the predicted rates of practical step sizes; where these are raised, plain LEAD
+    is tried too. Bits are extrapolated from a short run; where that is not possible, the prediction is used. If
+    messages, the corrected step or option A must be kept, only primal-dual is considered.
 
     Args:
         problem: The losses of all nodes.
@@ -64,7 +64,11 @@ def estimate_fewest_bits(
         if kind.predictable:
             choices = predictable_choices(kind.name, problem.dim, kept)
             predicted = estimate_bits(problem, network, max(start / until, 1.0), choices)[0]
-            found.append(trial.of(predicted.choice, predicted))
+            run = [trial.of(predicted.choice, predicted)]
+            if not problem.averages:  # step sizes are raised there, by more or less than those of other choices
+                run.append(trial.of(_usual_choice(kind, kept)))
+            predicted = _fewest(run)
+            found.append(predicted)
         elif not kept.binds_messages():
             names = (kept.quantizer,) if kept.quantizer else _likely_quantizers(kind, predicted)
             tried = [Choice(kind.name, name, option=kept.option, batch_size=kept.batch_size) for name in names]
@@ -75,6 +79,12 @@ def estimate_fewest_bits(
 def _likely_quantizers(kind: type[Method], predicted: Estimate | None) -> tuple[str, ...]:
     """Return the quantizers to try: those of the method, or the best of primal-dual, which suits similar methods."""
     return kind.likely_quantizers or (predicted.choice.quantizer if predicted else kind.default_quantizer,)
+
+
+def _usual_choice(kind: type[Method], kept: Constraints) -> Choice:
+    """Return the choice that plain LEAD is, as far as what must be kept allows."""
+    quantizer, messages = kept.quantizer or kind.default_quantizer, kept.messages or "broadcast"
+    return Choice(kind.name, quantizer, messages, True, kept.option, kept.batch_size)
 
 
 def _fewest(estimates: Sequence[Estimate | None]) -> Estimate | None:
