@@ -2,7 +2,6 @@
 
 import math
 import time
-from functools import partial
 from typing import NamedTuple
 
 from columns import LARGE, MOST, SMALL, goal_of, parts
@@ -59,14 +58,20 @@ for _link in LINKS:  # such as "1 Mbit/s, 50 ms"
     ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce in chunks for {_rate}, float32", quantizer="float32", link=_link)
     ROWS[f"tree-{_name}"] = Row(f"our tree in chunks for {_rate}", ours=True, link=_link)
 SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that `scheduled` is tried with
+SLOW = ("c-gt", "beer", "motef", "opapc")  # 1e-10 is searched around what was found for 1e-3
 PATIENT = ("lead", "choco", "qdgd", "accelerated")  # on ridge and w1a these are searched among shorter runs
+
+
+class TimeUpError(Exception):
+    """A search has taken its time."""
 
 
 class Cell:
     """One row in one column."""
 
-    def __init__(self, row, column, target, w1a=None, seeds=SEEDS):
+    def __init__(self, row, column, target, w1a=None, seeds=SEEDS, minutes=math.inf):
         self.row, self.column, self.target, self.w1a, self.seeds = row, column, target, w1a, seeds
+        self.ends = time.monotonic() + 60 * minutes  # of the search
         self.problem, self.network = parts(column, 0, w1a)
         slow = column.startswith(("w1a", "ridge")) and row not in PATIENT
         # With d = 10 000 an error of 1e-3 is further away, and the paper's method has needed some 2600 of 3000 already.
@@ -75,10 +80,23 @@ class Cell:
     def measure(self, choice, sizes):
         return measure(self.column, self.target, choice, sizes, 2 * self.most, self.w1a, self.seeds)
 
-    def search(self):
-        say = partial(print, f"  {time.strftime('%H:%M')}", flush=True)
+    def best(self, searched):
+        """Search, and return what needs the fewest bits. What the search found in its time counts."""
         goal = goal_of(self.column)
-        return FewestBits(self.problem, self.network, self.target, goal, iterations=self.most, progress=say)
+        search = FewestBits(
+            self.problem, self.network, self.target, goal, iterations=self.most, progress=self.stop_in_time
+        )
+        try:
+            searched(search)
+        except TimeUpError:
+            found = self.best_of(search)
+            return found and {**found, "cut": True}
+        return self.best_of(search)
+
+    def stop_in_time(self, line):
+        print(f"  {time.strftime('%H:%M')} {line}", flush=True)
+        if time.monotonic() > self.ends:
+            raise TimeUpError
 
     def tuned(self):
         """Search for the fewest bits."""
@@ -91,31 +109,33 @@ class Cell:
         if self.row == "scheduled":
             return self.scheduled()
         row = ROWS[self.row]
-        if row.link is not None:
-            return fastest_tree(self, row.link, row.quantizer)
-        search = self.search()
-        search.search((row.method or self.row,), Constraints(quantizer=row.quantizer))
-        return self.best_of(search)
+        constraints = Constraints(quantizer=row.quantizer)
+        return self.best(lambda search: search.search((row.method or self.row,), constraints))
 
     def uncompressed(self):
         """The primal-dual gradient method with numbers of 32 bits, tuned: the better of both steps."""
-        search = self.search()
-        tried = [search.run(Choice("primal-dual", "float32", "broadcast", corrected)) for corrected in (False, True)]
-        best = min((search.refine(each, ("theta", "eta")) for each in tried), key=lambda each: each.bits)
-        return self.measure(best.choice, best.sizes) if best.reached else None
 
-    def paper(self, tried=PAPER, **start):
+        def searched(search):
+            for corrected in (False, True):
+                search.refine(search.run(Choice("primal-dual", "float32", "broadcast", corrected)), ("theta", "eta"))
+
+        return self.best(searched)
+
+    def paper(self, tried=PAPER, tune=True, **start):
         """Algorithm 1 as in the paper: independent messages, η = 1/L, α = 1/(1+ω), θ tuned; the best of its dit-K."""
-        search, found = self.search(), []
-        for bits in tried:
-            choice = Choice("primal-dual", f"dit-{bits}", "independent")
-            omega = math.sqrt(self.problem.dim) / 2 ** (bits - 1)
-            fixed = {"eta": 1 / self.problem.smoothness, "alpha": 1 / (1 + min(omega, omega**2))}
-            method = choice.make(self.problem, self.network, **fixed, **start)
-            sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
-            found.append(search.refine(search.adopt(choice, sizes), ("theta",)))
-        best = min(found, key=lambda each: each.bits)
-        return self.measure(best.choice, best.sizes) if best.reached else None
+
+        def searched(search):
+            for bits in tried:
+                choice = Choice("primal-dual", f"dit-{bits}", "independent")
+                omega = math.sqrt(self.problem.dim) / 2 ** (bits - 1)
+                fixed = {"eta": 1 / self.problem.smoothness, "alpha": 1 / (1 + min(omega, omega**2))}
+                method = choice.make(self.problem, self.network, **fixed, **start)
+                sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
+                adopted = search.adopt(choice, sizes)
+                if tune:
+                    search.refine(adopted, ("theta",))
+
+        return self.best(searched)
 
     def practical(self):
         """No tuning at all: tree as it is, or the gossip that is expected to send the fewest bits."""
@@ -130,36 +150,48 @@ class Cell:
         found = [self.measure(choice, {"target": self.target}) for choice in choices]
         return min((each for each in found if each is not None), key=lambda each: each["bits"], default=None)
 
+    def fastest(self, thrifty):
+        """The tree that is fastest on a kind of links; `thrifty` is the tree with the fewest bits."""
+        row = ROWS[self.row]
+        return fastest_tree(self, row.link, row.quantizer, None if row.quantizer else thrifty)
+
     def scaled_up(self, found, tune):
         """Take what was found for a smaller dimension, with levels for this one, and tune step sizes if asked to."""
         if found is None or self.row.endswith("-practical"):
             return None if found is None else self.practical()
         if self.row == "algorithm-1":  # ω stays about the same where 2^K grows as √d
             bits = int(found["quantizer"].removeprefix("dit-")) + math.log2(LARGE / SMALL) / 2
-            return self.paper((math.floor(bits), math.ceil(bits)), theta=found["sizes"]["theta"])
-        search = self.search()
-        tried = [search.adopt(choice, found["sizes"]) for choice in scaled(found)]
-        if tune:
-            search.refine(min(tried, key=lambda each: each.rank), tuple(found["sizes"]))
-        return self.best_of(search)
+            return self.paper((math.floor(bits), math.ceil(bits)), tune, theta=found["sizes"]["theta"])
+
+        def searched(search):
+            tried = [search.adopt(choice, found["sizes"]) for choice in scaled(found)]
+            if tune:
+                search.refine(min(tried, key=lambda each: each.rank), tuple(found["sizes"]))
+
+        return self.best(searched)
 
     def again(self, found):
         """Measure what was found once more. What is not tuned is chosen anew."""
         if self.row.endswith("-practical"):
             return self.practical()
-        return None if found is None else self.measure(choice_of(found), found["sizes"])
+        if found is None:
+            return None
+        measured = self.measure(choice_of(found), found["sizes"])
+        return measured and {**measured, **{name: found[name] for name in ("cut",) if name in found}}
 
     def refined(self, found):
         """Search around what was found: quantizers a little coarser and finer, and step sizes."""
         if found is None or self.row.endswith("-practical") or self.row == "scheduled" or ROWS[self.row].link:
             return self.again(found)
-        search, choice = self.search(), choice_of(found)
         fixed = self.row in ("uncompressed", "algorithm-1", "all-reduce")
         names = ("theta",) if self.row == "algorithm-1" else tuple(found["sizes"])
-        tried = [search.adopt(each, found["sizes"]) for each in [choice, *([] if fixed else neighbours(choice))]]
-        search.refine(min(tried, key=lambda each: each.rank), names)
-        best = self.best_of(search)
-        before = self.again(found)
+
+        def searched(search):
+            choices = [choice_of(found), *([] if fixed else neighbours(choice_of(found)))]
+            tried = [search.adopt(each, found["sizes"]) for each in choices]
+            search.refine(min(tried, key=lambda each: each.rank), names)
+
+        best, before = self.best(searched), self.again(found)
         return min((each for each in (before, best) if each), key=lambda each: each["bits"], default=None)
 
     def best_of(self, search):

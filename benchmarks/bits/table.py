@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from columns import bounds, columns, named
-from measure import LINKS
+from measure import LINKS, SEEDS
 from rows import ROWS
 
 GOSSIP = ("gossip", "gossip-practical", "scheduled", "accelerated")
@@ -21,6 +21,7 @@ SHOWN = {
 }  # in the table of the documentation, besides the best of the others
 NEWER = ("c-gt", "beer", "motef", "opapc", "diana", "dore", "ef21", "adiana")
 NEWER += ("scaffnew", "compressed-scaffnew", "locodl")
+OURS, OTHERS = ([row for row in ROWS if ROWS[row].ours is whose] for whose in (True, False))
 PAGE = Path(__file__).parents[2] / "docs" / "fewest-bits.md"
 BEGIN, END = "<!-- table: python benchmarks/bits --table -->\n", "<!-- end of the table -->\n"
 
@@ -50,7 +51,7 @@ def overview(cells):
         shown = [kbit(bounds(column, target).get("lower bound, any method"))]
         shown += ["—" if row in found and not found[row] else kbit((found.get(row) or {}).get("bits")) for row in SHOWN]
         shown.insert(6, who(least(found, bits, NEWER)))
-        ours, others = (least(found, bits, [row for row in ROWS if ROWS[row].ours is whose]) for whose in (True, False))
+        ours, others = least(found, bits, OURS), least(found, bits, OTHERS)
         lines.append(f"| {named(column, target)} | " + " | ".join([*shown, ratio(others, ours)]) + " |")
     return "\n".join(lines) + "\n"
 
@@ -64,16 +65,26 @@ def fill_page(cells):
 
 
 def fastest(cells):
-    """Who is fastest on each kind of links, and how our fastest gossip and our tree compare."""
-    lines = [f"| fastest | {' | '.join(LINKS)} |", "|---|" + "---|" * len(LINKS)]
+    """Who is fastest on each kind of links: of ours, and of the others."""
+    heads = [f"{head} at {link}" for link in LINKS for head in ("ours", "others")]
+    lines = [f"| fastest | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     for column, target in columns():
         found = found_in(cells, column, target)
         entries = []
         for link in LINKS:
-            best = least(found, lambda cell, link=link: cell["seconds"][link], ROWS)
-            entries.append(f"{best[0]:.3g} s, {ROWS[best[1]].title}" if best else "")
+            sides = [least(found, lambda cell, link=link: cell["seconds"][link], rows) for rows in (OURS, OTHERS)]
+            won = min((side for side in sides if side), default=None)
+            entries += [in_seconds(side, side == won) for side in sides]
         lines.append(f"| {named(column, target)} | {' | '.join(entries)} |")
     return "\n".join(lines) + "\n"
+
+
+def in_seconds(entry, won):
+    """Return who needs how many seconds; who is faster than the other side is bold."""
+    if entry is None:
+        return ""
+    text = f"{entry[0]:.3g} s"
+    return f"{f'**{text}**' if won else text}, {ROWS[entry[1]].title.removeprefix('our ')}"
 
 
 def summary(cells):
@@ -83,9 +94,8 @@ def summary(cells):
     lines = [f"| kbit per link | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for column, target in columns():
         found = found_in(cells, column, target)
-        ours, others = ([row for row in ROWS if ROWS[row].ours is whose] for whose in (True, False))
-        best, other = least(found, bits, ROWS), least(found, bits, others)
-        mine, gossip = least(found, bits, ours), least(found, bits, GOSSIP)
+        best, other = least(found, bits, ROWS), least(found, bits, OTHERS)
+        mine, gossip = least(found, bits, OURS), least(found, bits, GOSSIP)
         default = found.get("tree-practical")
         cellwise = [
             kbit(bounds(column, target).get("lower bound, any method")),
@@ -110,12 +120,18 @@ def whole(cells, column, target):
         cell = found[row]
         times = [f"{cell['seconds'][name]:.3g}" for name in LINKS]
         numbers = [kbit(cell["bits"]), kbit(cell["worst"]), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
-        seeds = "" if cell.get("seeds", 3) == 3 else f" ({cell['seeds']} seed)"
-        lines.append(f"| {ROWS[row].title}{seeds} | {' | '.join([*numbers, *times, choices(cell)])} |")
+        lines.append(f"| {ROWS[row].title}{remarks(cell)} | {' | '.join([*numbers, *times, choices(cell)])} |")
     lines += [f"| {ROWS[row].title} | not reached |" + " |" * (len(heads) - 1) for row in found if not found[row]]
     lowest = bounds(column, target).items()
     lines += [f"| *{name}* | {kbit(number)} |" + " |" * (len(heads) - 1) for name, number in lowest]
     return "\n".join(lines) + "\n"
+
+
+def remarks(cell):
+    """Return what is not as in other cells."""
+    seeds = None if cell.get("seeds", SEEDS) == SEEDS else f"seeds: {cell['seeds']}"
+    said = ", ".join(filter(None, [seeds, "search cut short" if cell.get("cut") else None]))
+    return f" ({said})" if said else ""
 
 
 def page(cells):
