@@ -10,15 +10,16 @@ with other columns or methods may share a folder. The table is FOLDER/bits.md. B
 headers; numbers that are not compressed have 32 bits.
 
 Consensus with d = 10 000 starts from what was found with d = 250, levels scaled by √d: coordinates are independent, so
-little else changes. With --tune-large step sizes are tuned from there, for which a GPU helps. BEER, MoTEF, C-GT and OPAPC
-search 1e-10 around what was found for 1e-3. A search that takes longer than --minutes ends with the best until then, and
-its cell says so.
+little else changes. With --tune-large step sizes are tuned from there, for which a GPU helps. BEER, MoTEF, C-GT and
+OPAPC search 1e-10 around what was found for 1e-3. A search that takes longer than --minutes ends with the best until
+then, and its cell says so.
 """
 
 import argparse
 import fcntl
 import json
 import math
+import os
 import time
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def find(told, cells, row, column, target):
     if name in cells and told.refine:
         return cell.refined(cells[name])
     if ROWS[row].link is not None:
-        return cell.fastest(cells.get(f"tree|{named(column, target)}"))
+        return cell.fastest({each: cells.get(f"{each}|{named(column, target)}") for each in ROWS})
     anew = (ROWS[row].method or row) in ("tree", "scheduled")
     if f"d={LARGE}" in column and not anew:
         return cell.scaled_up(cells.get(name.replace(str(LARGE), str(SMALL))), told.tune_large)
@@ -81,10 +82,13 @@ def find(told, cells, row, column, target):
 
 def keep(folder, name, found):
     """Write a cell, and return all cells: others may have written some of their own meanwhile."""
-    with (folder / "cells.lock").open("w") as lock:
+    lock = os.open(folder, os.O_RDONLY)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         cells = {**kept_in(folder), name: found}
         write_whole(folder / "cells.json", json.dumps(cells, indent=1))
+    finally:
+        os.close(lock)
     return cells
 
 

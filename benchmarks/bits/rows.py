@@ -5,8 +5,8 @@ import time
 from typing import NamedTuple
 
 from columns import LARGE, MOST, SMALL, goal_of, parts
+from hasty import fastest_gossip, fastest_tree
 from measure import LINKS, SEEDS, measure
-from pipelined import fastest_tree
 
 from lessbits.tuning.attempts import neighbours
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, predictable_choices
@@ -55,8 +55,11 @@ ROWS = {
 }
 for _link in LINKS:  # such as "1 Mbit/s, 50 ms"
     _name, _rate = _link.partition("/")[0].replace(" ", ""), _link.partition(",")[0]
-    ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce in chunks for {_rate}, float32", quantizer="float32", link=_link)
-    ROWS[f"tree-{_name}"] = Row(f"our tree in chunks for {_rate}", ours=True, link=_link)
+    _chunks = f"in chunks for {_rate}"
+    ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce {_chunks}, float32", method="tree", quantizer="float32", link=_link)
+    ROWS[f"tree-{_name}"] = Row(f"our tree {_chunks}", ours=True, method="tree", link=_link)
+    ROWS[f"gossip-{_name}"] = Row(f"our gossip for {_rate}", ours=True, method="primal-dual", link=_link)
+HASTY = ("uncompressed", "gossip", "accelerated")  # whose step sizes gossip for seconds starts from
 SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that `scheduled` is tried with
 SLOW = ("c-gt", "beer", "motef", "opapc")  # 1e-10 is searched around what was found for 1e-3
 PATIENT = ("lead", "choco", "qdgd", "accelerated")  # on ridge and w1a these are searched among shorter runs
@@ -80,18 +83,16 @@ class Cell:
     def measure(self, choice, sizes):
         return measure(self.column, self.target, choice, sizes, 2 * self.most, self.w1a, self.seeds)
 
-    def best(self, searched):
-        """Search, and return what needs the fewest bits. What the search found in its time counts."""
-        goal = goal_of(self.column)
-        search = FewestBits(
-            self.problem, self.network, self.target, goal, iterations=self.most, progress=self.stop_in_time
-        )
+    def best(self, searched, cost=None):
+        """Search, and return what needs the fewest bits, or the least of another cost."""
+        goal, say = goal_of(self.column), self.stop_in_time
+        search = FewestBits(self.problem, self.network, self.target, goal, iterations=self.most, progress=say)
         try:
             searched(search)
-        except TimeUpError:
-            found = self.best_of(search)
+        except TimeUpError:  # what was found until then counts
+            found = self.best_of(search, cost)
             return found and {**found, "cut": True}
-        return self.best_of(search)
+        return self.best_of(search, cost)
 
     def stop_in_time(self, line):
         print(f"  {time.strftime('%H:%M')} {line}", flush=True)
@@ -150,10 +151,12 @@ class Cell:
         found = [self.measure(choice, {"target": self.target}) for choice in choices]
         return min((each for each in found if each is not None), key=lambda each: each["bits"], default=None)
 
-    def fastest(self, thrifty):
-        """The tree that is fastest on a kind of links; `thrifty` is the tree with the fewest bits."""
+    def fastest(self, found):
+        """What is fastest on a kind of links, tree or gossip, by what was found for the other rows of the column."""
         row = ROWS[self.row]
-        return fastest_tree(self, row.link, row.quantizer, None if row.quantizer else thrifty)
+        if row.method == "tree":
+            return fastest_tree(self, row.link, row.quantizer, None if row.quantizer else found["tree"])
+        return fastest_gossip(self, row.link, [found[name] for name in HASTY if found[name]])
 
     def scaled_up(self, found, tune):
         """Take what was found for a smaller dimension, with levels for this one, and tune step sizes if asked to."""
@@ -194,12 +197,15 @@ class Cell:
         best, before = self.best(searched), self.again(found)
         return min((each for each in (before, best) if each), key=lambda each: each["bits"], default=None)
 
-    def best_of(self, search):
-        """Return what needs the fewest bits with three seeds: the winner with one may not."""
-        ranked = sorted((each for each in search.tried.values() if each.reached), key=lambda each: each.rank)
+    def best_of(self, search, cost=None):
+        """Return what costs least with three seeds: the winner with one may not."""
+        cost = cost or (lambda iterations, bits: bits)
+        reached = [each for each in search.tried.values() if each.reached]
+        ranked = sorted(reached, key=lambda each: cost(each.outcomes[0].iterations, each.bits))
         few = FINALISTS if self.problem.dim < LARGE else 3
         found = [self.measure(each.choice, each.sizes) for each in ranked[:few]]
-        return min((each for each in found if each is not None), key=lambda each: each["bits"], default=None)
+        measured = [each for each in found if each is not None]
+        return min(measured, key=lambda each: cost(each["iterations"], each["waited"]), default=None)
 
 
 def choice_of(found):

@@ -1,6 +1,12 @@
-"""The tree that is fastest on one kind of links: its fineness, and the number of chunks that it cuts vectors into."""
+"""What is fastest on one kind of links.
 
-from columns import goal_of
+Of trees: the fineness, and the number of chunks that vectors are cut into. Of gossip: quantizers finer than those
+with the fewest bits, so that fewer exchanges are needed.
+"""
+
+import math
+
+from columns import LARGE, goal_of
 from measure import LINKS
 
 from lessbits import LinkModel, simulate
@@ -11,6 +17,8 @@ from lessbits.tuning.stepsizes import make_request
 
 FINENESSES = (10, 30, 100, 1000, 10_000, 100_000, 300_000, 1_000_000)
 IN_BITS = LinkModel(0, 1)  # its seconds are the bits that a link sends one after the other
+LEVELS = (0.5, 1, 2, 5, 20)  # of gossip, per root mean square of a coordinate
+REFINED = 3  # choices of gossip whose step sizes are searched
 BESIDES = 72  # bits of a message besides its coordinates
 
 
@@ -45,3 +53,24 @@ def _estimate(cell, choice, sizes, link):
     chunks, height = fastest_chunks(request[1], LinkModel(latency, rate)), spanning_tree(cell.network).height
     longer = exchanges / height * (height + chunks - 1)
     return longer * (latency + (BESIDES + waited / exchanges / chunks) / rate), chunks, choice, sizes
+
+
+def fastest_gossip(cell, link, starts):
+    """Return what is measured of the fastest gossip, searched around the cells of a column; None if none gets there."""
+    rate, latency = LINKS[link]
+
+    def cost(iterations, bits):
+        return iterations * latency + bits / rate
+
+    def searched(search):
+        tried = []
+        for start in starts:
+            for levels in LEVELS:
+                quantizer = f"subtractive:{round(levels * math.sqrt(cell.problem.dim))}"
+                choice = Choice(start["method"], quantizer, "broadcast", start.get("corrected", False))
+                tried.append(search.adopt(choice, start["sizes"]))
+        tried.sort(key=lambda each: cost(each.outcomes[0].iterations, each.bits))
+        for each in tried[:REFINED] if cell.problem.dim < LARGE else ():
+            search.refine(each, tuple(each.sizes))
+
+    return cell.best(searched, cost) if starts else None
