@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "uncompressed": Row("primal-dual gradient method, float32"),
+    "uncompressed": Row("uncompressed gossip, float32"),
     "all-reduce": Row("all-reduce on a tree, float32", method="tree", quantizer="float32"),
     "algorithm-1": Row("Algorithm 1 as in the paper"),
     "choco": Row("Choco"),
@@ -186,7 +186,7 @@ class Cell:
         """Search around what was found: quantizers a little coarser and finer, and step sizes."""
         if found is None or self.row.endswith("-practical") or self.row == "scheduled" or ROWS[self.row].link:
             return self.again(found)
-        fixed = self.row in ("uncompressed", "algorithm-1", "all-reduce")
+        fixed = self.row == "algorithm-1" or found["quantizer"] == "float32"
         names = ("theta",) if self.row == "algorithm-1" else tuple(found["sizes"])
 
         def searched(search):

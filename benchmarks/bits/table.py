@@ -74,17 +74,18 @@ def fastest(cells):
         for link in LINKS:
             sides = [least(found, lambda cell, link=link: cell["seconds"][link], rows) for rows in (OURS, OTHERS)]
             won = min((side for side in sides if side), default=None)
-            entries += [in_seconds(side, side == won) for side in sides]
+            entries += [in_seconds(found, side, side == won) for side in sides]
         lines.append(f"| {named(column, target)} | {' | '.join(entries)} |")
     return "\n".join(lines) + "\n"
 
 
-def in_seconds(entry, won):
+def in_seconds(found, entry, won):
     """Return who needs how many seconds; who is faster than the other side is bold."""
     if entry is None:
         return ""
-    text = f"{entry[0]:.3g} s"
-    return f"{f'**{text}**' if won else text}, {ROWS[entry[1]].title.removeprefix('our ')}"
+    text, name = f"{entry[0]:.3g} s", ROWS[entry[1]].title.removeprefix("our ").partition(" for ")[0]
+    name = name.replace("tree", found[entry[1]]["method"]) if name.startswith("tree") else name
+    return f"{f'**{text}**' if won else text}, {name.partition(',')[0]}"
 
 
 def summary(cells):
@@ -140,7 +141,8 @@ def page(cells):
 
 
 def choices(cell):
-    kind = [cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
+    newton = cell["method"] if cell["method"] == "newton-tree" else None
+    kind = [newton, cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
     kind.append(f"{cell['sizes']['chunks']} chunks" if "chunks" in cell["sizes"] else None)
     return ", ".join(each for each in kind if each)
 
