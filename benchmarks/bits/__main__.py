@@ -29,7 +29,7 @@ jax.config.update("jax_enable_x64", True)
 
 from columns import COARSE, LARGE, SMALL, columns, named  # noqa: E402
 from measure import SEEDS  # noqa: E402
-from rows import ROWS, SLOW, Cell  # noqa: E402
+from rows import ROWS, SLOW, Cell, TimeUpError  # noqa: E402
 from table import fill_page, kbit, page, summary  # noqa: E402
 
 from lessbits._internal.files import write_whole  # noqa: E402
@@ -107,7 +107,11 @@ def main():
         if (name in cells) != (told.remeasure or told.refine):
             continue
         clock = time.perf_counter()
-        found = find(told, cells, row, column, target)
+        try:
+            found = find(told, cells, row, column, target)
+        except TimeUpError:
+            print(f"{named(column, target)}: {row} found nothing in {told.minutes:g} minutes", flush=True)
+            continue
         cells = keep(told.out, name, found)
         shown = "not reached" if found is None else f"{kbit(found['bits'])} kbit"
         print(f"{named(column, target)}: {row} {shown}, {time.perf_counter() - clock:.0f} s", flush=True)

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from columns import LARGE, MOST, SMALL, goal_of, parts
 from hasty import fastest_gossip, fastest_tree
-from measure import LINKS, SEEDS, measure
+from measure import LINKS, SEEDS, measure, spent
 
 from lessbits.tuning.attempts import neighbours
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, predictable_choices
 from lessbits.tuning.fewest_bits import FewestBits
 
-FINALISTS = 8  # of a search, that are run with three seeds
+FINALISTS = 5  # of a search, that are run with three seeds
 PAPER = (2, 3, 4, 5)  # the K of dit-K
 STAR = ("star",)
 
@@ -62,7 +62,15 @@ for _link in LINKS:  # such as "1 Mbit/s, 50 ms"
 HASTY = ("uncompressed", "gossip", "accelerated")  # whose step sizes gossip for seconds starts from
 SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that `scheduled` is tried with
 SLOW = ("c-gt", "beer", "motef", "opapc")  # 1e-10 is searched around what was found for 1e-3
-PATIENT = ("lead", "choco", "qdgd", "accelerated")  # on ridge and w1a these are searched among shorter runs
+PATIENT = (
+    "lead",
+    "choco",
+    "qdgd",
+    "c-gt",
+    "beer",
+    "motef",
+    "accelerated",
+)  # on ridge and w1a shorter runs are searched
 
 
 class TimeUpError(Exception):
@@ -81,7 +89,10 @@ class Cell:
         self.most = MOST[target] * (4 if slow else 2 if row == "algorithm-1" else 1)
 
     def measure(self, choice, sizes):
-        return measure(self.column, self.target, choice, sizes, 2 * self.most, self.w1a, self.seeds)
+        return measure(*self.asked(choice, sizes))
+
+    def asked(self, choice, sizes):
+        return self.column, self.target, choice, sizes, 2 * self.most, self.w1a, self.seeds
 
     def best(self, searched, cost=None):
         """Search, and return what needs the fewest bits, or the least of another cost."""
@@ -91,7 +102,9 @@ class Cell:
             searched(search)
         except TimeUpError:  # what was found until then counts
             found = self.best_of(search, cost)
-            return found and {**found, "cut": True}
+            if found is None:
+                raise  # nothing is known
+            return {**found, "cut": True}
         return self.best_of(search, cost)
 
     def stop_in_time(self, line):
@@ -203,9 +216,12 @@ class Cell:
         reached = [each for each in search.tried.values() if each.reached]
         ranked = sorted(reached, key=lambda each: cost(each.outcomes[0].iterations, each.bits))
         few = FINALISTS if self.problem.dim < LARGE else 3
-        found = [self.measure(each.choice, each.sizes) for each in ranked[:few]]
-        measured = [each for each in found if each is not None]
-        return min(measured, key=lambda each: cost(each["iterations"], each["waited"]), default=None)
+        costs = []
+        for place, each in enumerate(ranked[:few]):
+            means = spent(*self.asked(each.choice, each.sizes))
+            if means is not None:
+                costs.append((cost(*means), place))
+        return self.measure(ranked[min(costs)[1]].choice, ranked[min(costs)[1]].sizes) if costs else None
 
 
 def choice_of(found):

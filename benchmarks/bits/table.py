@@ -6,7 +6,6 @@ from columns import bounds, columns, named
 from measure import LINKS, SEEDS
 from rows import ROWS
 
-GOSSIP = ("gossip", "gossip-practical", "scheduled", "accelerated")
 SHOWN = {
     "uncompressed": "float32",
     "all-reduce": "all-reduce",
@@ -22,6 +21,8 @@ SHOWN = {
 NEWER = ("c-gt", "beer", "motef", "opapc", "diana", "dore", "ef21", "adiana")
 NEWER += ("scaffnew", "compressed-scaffnew", "locodl")
 OURS, OTHERS = ([row for row in ROWS if ROWS[row].ours is whose] for whose in (True, False))
+TREE = [row for row in OURS if row.startswith("tree")]
+GOSSIP = [row for row in OURS if row not in TREE]
 PAGE = Path(__file__).parents[2] / "docs" / "fewest-bits.md"
 BEGIN, END = "<!-- table: python benchmarks/bits --table -->\n", "<!-- end of the table -->\n"
 
@@ -65,27 +66,27 @@ def fill_page(cells):
 
 
 def fastest(cells):
-    """Who is fastest on each kind of links: of ours, and of the others."""
-    heads = [f"{head} at {link}" for link in LINKS for head in ("ours", "others")]
-    lines = [f"| fastest | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    """Seconds on each kind of links: of our tree, our gossip, and the best of the others, who is named."""
+    lines = [f"| seconds: our tree / our gossip / others | {' | '.join(LINKS)} |", "|---|" + "---|" * len(LINKS)]
     for column, target in columns():
         found = found_in(cells, column, target)
         entries = []
         for link in LINKS:
-            sides = [least(found, lambda cell, link=link: cell["seconds"][link], rows) for rows in (OURS, OTHERS)]
+            sides = [
+                least(found, lambda cell, link=link: cell["seconds"][link], rows) for rows in (TREE, GOSSIP, OTHERS)
+            ]
             won = min((side for side in sides if side), default=None)
-            entries += [in_seconds(found, side, side == won) for side in sides]
+            times = [
+                "—" if side is None else f"**{side[0]:.3g}**" if side == won else f"{side[0]:.3g}" for side in sides
+            ]
+            entries.append(f"{' / '.join(times)} {sides[-1] and short(sides[-1][1])}")
         lines.append(f"| {named(column, target)} | {' | '.join(entries)} |")
     return "\n".join(lines) + "\n"
 
 
-def in_seconds(found, entry, won):
-    """Return who needs how many seconds; who is faster than the other side is bold."""
-    if entry is None:
-        return ""
-    text, name = f"{entry[0]:.3g} s", ROWS[entry[1]].title.removeprefix("our ").partition(" for ")[0]
-    name = name.replace("tree", found[entry[1]]["method"]) if name.startswith("tree") else name
-    return f"{f'**{text}**' if won else text}, {name.partition(',')[0]}"
+def short(row):
+    """The title of a row without what it is tuned for."""
+    return ROWS[row].title.partition(" for ")[0].partition(",")[0]
 
 
 def summary(cells):
@@ -123,9 +124,15 @@ def whole(cells, column, target):
         numbers = [kbit(cell["bits"]), kbit(cell["worst"]), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
         lines.append(f"| {ROWS[row].title}{remarks(cell)} | {' | '.join([*numbers, *times, choices(cell)])} |")
     lines += [f"| {ROWS[row].title} | not reached |" + " |" * (len(heads) - 1) for row in found if not found[row]]
+    lines += [f"| {row.title} | not measured |" + " |" * (len(heads) - 1) for row in unknown(found, column)]
     lowest = bounds(column, target).items()
     lines += [f"| *{name}* | {kbit(number)} |" + " |" * (len(heads) - 1) for name, number in lowest]
     return "\n".join(lines) + "\n"
+
+
+def unknown(found, column):
+    """The rows that are for a column, and are not there."""
+    return [about for row, about in ROWS.items() if row not in found and column.startswith(about.only)]
 
 
 def remarks(cell):
