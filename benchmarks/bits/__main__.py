@@ -1,13 +1,13 @@
 """Bits per link and seconds to a target, for every method, each tuned in all its parameters: 3 seeds.
 
     python benchmarks/bits --w1a FILE [--out FOLDER] [--columns ring-100 …] [--methods tree lead …]
-                           [--remeasure | --refine | --table] [--tune-large] [--seeds 3] [--minutes 20]
+                           [--remeasure | --refine | --table | --merge FILE] [--tune-large] [--seeds 3] [--minutes 20]
 
 Each cell is found once and kept in FOLDER/cells.json, so that a second call goes on from there. With --remeasure those
 that are there are measured again, with what was found for them, and with --refine searched around it; these write each
 cell as soon as it is done, and go through all, so name columns and methods to go on after an interrupt. Several calls
-with other columns or methods may share a folder. The table is FOLDER/bits.md. Bits are those of encoded bytes with
-headers; numbers that are not compressed have 32 bits.
+with other columns or methods may share a folder, and --merge takes the cells of another file. The table is
+FOLDER/bits.md. Bits are those of encoded bytes with headers; numbers that are not compressed have 32 bits.
 
 Consensus with d = 10 000 starts from what was found with d = 250, levels scaled by √d: coordinates are independent, so
 little else changes. With --tune-large step sizes are tuned from there, for which a GPU helps. BEER, MoTEF, C-GT and
@@ -47,6 +47,7 @@ def arguments():
     how = words.add_mutually_exclusive_group()
     how.add_argument("--remeasure", action="store_true", help="measure again what was found")
     how.add_argument("--refine", action="store_true", help="search around what was found")
+    how.add_argument("--merge", type=Path, help="take cells of this file that are missing here, or better")
     how.add_argument("--table", action="store_true", help="only write the tables, also to docs/fewest-bits.md")
     return words.parse_args()
 
@@ -92,6 +93,19 @@ def keep(folder, name, found):
     return cells
 
 
+def merge(folder, file):
+    """Take the cells of a file that are missing in the folder, or better than those there."""
+    for name, found in json.loads(file.read_text()).items():
+        kept, row = kept_in(folder).get(name), ROWS[name.partition("|")[0]]
+        if not kept or "worst" not in kept or (found and cost_in(found, row) < cost_in(kept, row)):
+            keep(folder, name, found)
+
+
+def cost_in(cell, row):
+    """What a row is tuned for: seconds on a kind of links, or bits."""
+    return cell["bits"] if row.link is None else cell["seconds"][row.link]
+
+
 def kept_in(folder):
     """Return the cells of a folder."""
     file = folder / "cells.json"
@@ -102,7 +116,10 @@ def main():
     told = arguments()
     told.out.mkdir(parents=True, exist_ok=True)
     cells = kept_in(told.out)
-    for row, column, target in [] if told.table else asked(told):
+    if told.merge:
+        merge(told.out, told.merge)
+        cells = kept_in(told.out)
+    for row, column, target in [] if told.table or told.merge else asked(told):
         name = f"{row}|{named(column, target)}"
         if (name in cells) != (told.remeasure or told.refine):
             continue
@@ -116,7 +133,7 @@ def main():
         shown = "not reached" if found is None else f"{kbit(found['bits'])} kbit"
         print(f"{named(column, target)}: {row} {shown}, {time.perf_counter() - clock:.0f} s", flush=True)
     write_whole(told.out / "bits.md", page(cells))
-    if told.table:
+    if told.table or told.merge:
         fill_page(cells)
     print(summary(cells))
 

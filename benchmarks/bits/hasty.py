@@ -15,7 +15,7 @@ from lessbits.tuning.chunks import fastest_chunks
 from lessbits.tuning.estimates import Choice
 from lessbits.tuning.stepsizes import make_request
 
-FINENESSES = (10, 30, 100, 1000, 10_000, 100_000, 300_000, 1_000_000, 1_500_000, 1_600_000)
+FINENESSES = (10, 30, 100, 1000, 10_000, 100_000, 300_000, 1_000_000, 1_500_000, 1_550_000)
 IN_BITS = LinkModel(0, 1)  # its seconds are the bits that a link sends one after the other
 MEASURED = 3  # trees that are run with three seeds
 LEVELS = (0.5, 1, 2, 5, 20)  # of gossip, per root mean square of a coordinate

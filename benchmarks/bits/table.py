@@ -62,7 +62,24 @@ def fill_page(cells):
     before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     assert begin + end == BEGIN + END, f"{PAGE} has no place for the table"
-    PAGE.write_text(f"{before}{BEGIN}\n{overview(cells)}\n{fastest(cells)}\n{END}{after}", "utf-8")
+    PAGE.write_text(f"{before}{BEGIN}{shown(cells)}{END}{after}", "utf-8")
+
+
+def shown(cells):
+    """The part of the documentation that this makes."""
+    return f"\n{overview(cells)}\n{fastest(cells)}\n{gaps(cells)}\n"
+
+
+def gaps(cells):
+    """Say which cells were not measured."""
+    named_rows = {}
+    for column, target in columns():
+        for row in unknown(found_in(cells, column, target), column):
+            named_rows.setdefault(row, []).append(named(column, target))
+    if not named_rows:
+        return "All rows were measured in all columns that they are for.\n"
+    words = [f"{ROWS[row].title} ({'; '.join(where)})" for row, where in named_rows.items()]
+    return f"Not measured: {', '.join(words)}.\n"
 
 
 def fastest(cells):
@@ -124,7 +141,7 @@ def whole(cells, column, target):
         numbers = [kbit(cell["bits"]), kbit(cell["worst"]), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
         lines.append(f"| {ROWS[row].title}{remarks(cell)} | {' | '.join([*numbers, *times, choices(cell)])} |")
     lines += [f"| {ROWS[row].title} | not reached |" + " |" * (len(heads) - 1) for row in found if not found[row]]
-    lines += [f"| {row.title} | not measured |" + " |" * (len(heads) - 1) for row in unknown(found, column)]
+    lines += [f"| {ROWS[row].title} | not measured |" + " |" * (len(heads) - 1) for row in unknown(found, column)]
     lowest = bounds(column, target).items()
     lines += [f"| *{name}* | {kbit(number)} |" + " |" * (len(heads) - 1) for name, number in lowest]
     return "\n".join(lines) + "\n"
@@ -132,7 +149,7 @@ def whole(cells, column, target):
 
 def unknown(found, column):
     """The rows that are for a column, and are not there."""
-    return [about for row, about in ROWS.items() if row not in found and column.startswith(about.only)]
+    return [row for row, about in ROWS.items() if row not in found and column.startswith(about.only)]
 
 
 def remarks(cell):
