@@ -62,7 +62,9 @@ def test_seconds_follow_from_exchanges_and_bits(bench):
 
 
 def test_all_cells_are_means_of_three_seeds_but_for_those_that_say_so(bench):
-    fewer = {name for name, cell in CELLS.items() if cell and "worst" in cell and cell["seeds"] != bench["measure"].SEEDS}
+    fewer = {
+        name for name, cell in CELLS.items() if cell and "worst" in cell and cell["seeds"] != bench["measure"].SEEDS
+    }
     assert fewer <= {"algorithm-1|ring-100 d=10000, 1e-10"}
 
 
