@@ -9,6 +9,7 @@ from lessbits.theory import consensus_bits_per_link, tree_bits_per_link, tree_ro
 
 NETWORKS = {"ring-100": "ring", "star-100": "star", "torus-10x10": "torus:10x10", "4-regular-100": "random-regular:4"}
 SMALL, LARGE = 250, 10_000
+COARSE = 1e-3
 MOST = {1e-3: 3000, 1e-6: 4000, 1e-10: 8000}  # iterations of a search, by target
 
 

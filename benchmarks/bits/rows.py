@@ -2,18 +2,17 @@
 
 import math
 import time
-from functools import partial
 from typing import NamedTuple
 
 from columns import LARGE, MOST, SMALL, goal_of, parts
-from measure import LINKS, SEEDS, measure
-from pipelined import fastest_tree
+from hasty import fastest_gossip, fastest_tree
+from measure import LINKS, SEEDS, measure, spent
 
 from lessbits.tuning.attempts import neighbours
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, predictable_choices
 from lessbits.tuning.fewest_bits import FewestBits
 
-FINALISTS = 8  # of a search, that are run with three seeds
+FINALISTS = 5  # of a search, that are run with three seeds
 PAPER = (2, 3, 4, 5)  # the K of dit-K
 STAR = ("star",)
 
@@ -30,7 +29,7 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    "uncompressed": Row("primal-dual gradient method, float32"),
+    "uncompressed": Row("uncompressed gossip, float32"),
     "all-reduce": Row("all-reduce on a tree, float32", method="tree", quantizer="float32"),
     "algorithm-1": Row("Algorithm 1 as in the paper"),
     "choco": Row("Choco"),
@@ -56,29 +55,62 @@ ROWS = {
 }
 for _link in LINKS:  # such as "1 Mbit/s, 50 ms"
     _name, _rate = _link.partition("/")[0].replace(" ", ""), _link.partition(",")[0]
-    ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce in chunks for {_rate}, float32", quantizer="float32", link=_link)
-    ROWS[f"tree-{_name}"] = Row(f"our tree in chunks for {_rate}", ours=True, link=_link)
+    _chunks = f"in chunks for {_rate}"
+    ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce {_chunks}, float32", method="tree", quantizer="float32", link=_link)
+    ROWS[f"tree-{_name}"] = Row(f"our tree {_chunks}", ours=True, method="tree", link=_link)
+    ROWS[f"gossip-{_name}"] = Row(f"our gossip for {_rate}", ours=True, method="primal-dual", link=_link)
+HASTY = ("uncompressed", "gossip", "accelerated")  # whose step sizes gossip for seconds starts from
 SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that `scheduled` is tried with
-PATIENT = ("lead", "choco", "qdgd", "accelerated")  # on ridge and w1a these are searched among shorter runs
+SLOW = ("c-gt", "beer", "motef", "opapc")  # 1e-10 is searched around what was found for 1e-3
+PATIENT = (
+    "lead",
+    "choco",
+    "qdgd",
+    "c-gt",
+    "beer",
+    "motef",
+    "accelerated",
+)  # on ridge and w1a shorter runs are searched
+
+
+class TimeUpError(Exception):
+    """A search has taken its time."""
 
 
 class Cell:
     """One row in one column."""
 
-    def __init__(self, row, column, target, w1a=None, seeds=SEEDS):
+    def __init__(self, row, column, target, w1a=None, seeds=SEEDS, minutes=math.inf):
         self.row, self.column, self.target, self.w1a, self.seeds = row, column, target, w1a, seeds
+        self.ends = time.monotonic() + 60 * minutes  # of the search
         self.problem, self.network = parts(column, 0, w1a)
         slow = column.startswith(("w1a", "ridge")) and row not in PATIENT
         # With d = 10 000 an error of 1e-3 is further away, and the paper's method has needed some 2600 of 3000 already.
         self.most = MOST[target] * (4 if slow else 2 if row == "algorithm-1" else 1)
 
     def measure(self, choice, sizes):
-        return measure(self.column, self.target, choice, sizes, 2 * self.most, self.w1a, self.seeds)
+        return measure(*self.asked(choice, sizes))
 
-    def search(self):
-        say = partial(print, f"  {time.strftime('%H:%M')}", flush=True)
-        goal = goal_of(self.column)
-        return FewestBits(self.problem, self.network, self.target, goal, iterations=self.most, progress=say)
+    def asked(self, choice, sizes):
+        return self.column, self.target, choice, sizes, 2 * self.most, self.w1a, self.seeds
+
+    def best(self, searched, cost=None):
+        """Search, and return what needs the fewest bits, or the least of another cost."""
+        goal, say = goal_of(self.column), self.stop_in_time
+        search = FewestBits(self.problem, self.network, self.target, goal, iterations=self.most, progress=say)
+        try:
+            searched(search)
+        except TimeUpError:  # what was found until then counts
+            found = self.best_of(search, cost)
+            if found is None:
+                raise  # nothing is known
+            return {**found, "cut": True}
+        return self.best_of(search, cost)
+
+    def stop_in_time(self, line):
+        print(f"  {time.strftime('%H:%M')} {line}", flush=True)
+        if time.monotonic() > self.ends:
+            raise TimeUpError
 
     def tuned(self):
         """Search for the fewest bits."""
@@ -91,31 +123,33 @@ class Cell:
         if self.row == "scheduled":
             return self.scheduled()
         row = ROWS[self.row]
-        if row.link is not None:
-            return fastest_tree(self, row.link, row.quantizer)
-        search = self.search()
-        search.search((row.method or self.row,), Constraints(quantizer=row.quantizer))
-        return self.best_of(search)
+        constraints = Constraints(quantizer=row.quantizer)
+        return self.best(lambda search: search.search((row.method or self.row,), constraints))
 
     def uncompressed(self):
         """The primal-dual gradient method with numbers of 32 bits, tuned: the better of both steps."""
-        search = self.search()
-        tried = [search.run(Choice("primal-dual", "float32", "broadcast", corrected)) for corrected in (False, True)]
-        best = min((search.refine(each, ("theta", "eta")) for each in tried), key=lambda each: each.bits)
-        return self.measure(best.choice, best.sizes) if best.reached else None
 
-    def paper(self, tried=PAPER, **start):
+        def searched(search):
+            for corrected in (False, True):
+                search.refine(search.run(Choice("primal-dual", "float32", "broadcast", corrected)), ("theta", "eta"))
+
+        return self.best(searched)
+
+    def paper(self, tried=PAPER, tune=True, **start):
         """Algorithm 1 as in the paper: independent messages, η = 1/L, α = 1/(1+ω), θ tuned; the best of its dit-K."""
-        search, found = self.search(), []
-        for bits in tried:
-            choice = Choice("primal-dual", f"dit-{bits}", "independent")
-            omega = math.sqrt(self.problem.dim) / 2 ** (bits - 1)
-            fixed = {"eta": 1 / self.problem.smoothness, "alpha": 1 / (1 + min(omega, omega**2))}
-            method = choice.make(self.problem, self.network, **fixed, **start)
-            sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
-            found.append(search.refine(search.adopt(choice, sizes), ("theta",)))
-        best = min(found, key=lambda each: each.bits)
-        return self.measure(best.choice, best.sizes) if best.reached else None
+
+        def searched(search):
+            for bits in tried:
+                choice = Choice("primal-dual", f"dit-{bits}", "independent")
+                omega = math.sqrt(self.problem.dim) / 2 ** (bits - 1)
+                fixed = {"eta": 1 / self.problem.smoothness, "alpha": 1 / (1 + min(omega, omega**2))}
+                method = choice.make(self.problem, self.network, **fixed, **start)
+                sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
+                adopted = search.adopt(choice, sizes)
+                if tune:
+                    search.refine(adopted, ("theta",))
+
+        return self.best(searched)
 
     def practical(self):
         """No tuning at all: tree as it is, or the gossip that is expected to send the fewest bits."""
@@ -130,44 +164,64 @@ class Cell:
         found = [self.measure(choice, {"target": self.target}) for choice in choices]
         return min((each for each in found if each is not None), key=lambda each: each["bits"], default=None)
 
+    def fastest(self, found):
+        """What is fastest on a kind of links, tree or gossip, by what was found for the other rows of the column."""
+        row = ROWS[self.row]
+        if row.method == "tree":
+            return fastest_tree(self, row.link, row.quantizer, None if row.quantizer else found["tree"])
+        return fastest_gossip(self, row.link, [found[name] for name in HASTY if found[name]])
+
     def scaled_up(self, found, tune):
         """Take what was found for a smaller dimension, with levels for this one, and tune step sizes if asked to."""
         if found is None or self.row.endswith("-practical"):
             return None if found is None else self.practical()
         if self.row == "algorithm-1":  # ω stays about the same where 2^K grows as √d
             bits = int(found["quantizer"].removeprefix("dit-")) + math.log2(LARGE / SMALL) / 2
-            return self.paper((math.floor(bits), math.ceil(bits)), theta=found["sizes"]["theta"])
-        search = self.search()
-        tried = [search.adopt(choice, found["sizes"]) for choice in scaled(found)]
-        if tune:
-            search.refine(min(tried, key=lambda each: each.rank), tuple(found["sizes"]))
-        return self.best_of(search)
+            return self.paper((math.floor(bits), math.ceil(bits)), tune, theta=found["sizes"]["theta"])
+
+        def searched(search):
+            tried = [search.adopt(choice, found["sizes"]) for choice in scaled(found)]
+            if tune:
+                search.refine(min(tried, key=lambda each: each.rank), tuple(found["sizes"]))
+
+        return self.best(searched)
 
     def again(self, found):
         """Measure what was found once more. What is not tuned is chosen anew."""
         if self.row.endswith("-practical"):
             return self.practical()
-        return None if found is None else self.measure(choice_of(found), found["sizes"])
+        if found is None:
+            return None
+        measured = self.measure(choice_of(found), found["sizes"])
+        return measured and {**measured, **{name: found[name] for name in ("cut",) if name in found}}
 
     def refined(self, found):
         """Search around what was found: quantizers a little coarser and finer, and step sizes."""
         if found is None or self.row.endswith("-practical") or self.row == "scheduled" or ROWS[self.row].link:
             return self.again(found)
-        search, choice = self.search(), choice_of(found)
-        fixed = self.row in ("uncompressed", "algorithm-1", "all-reduce")
+        fixed = self.row == "algorithm-1" or found["quantizer"] == "float32"
         names = ("theta",) if self.row == "algorithm-1" else tuple(found["sizes"])
-        tried = [search.adopt(each, found["sizes"]) for each in [choice, *([] if fixed else neighbours(choice))]]
-        search.refine(min(tried, key=lambda each: each.rank), names)
-        best = self.best_of(search)
-        before = self.again(found)
+
+        def searched(search):
+            choices = [choice_of(found), *([] if fixed else neighbours(choice_of(found)))]
+            tried = [search.adopt(each, found["sizes"]) for each in choices]
+            search.refine(min(tried, key=lambda each: each.rank), names)
+
+        best, before = self.best(searched), self.again(found)
         return min((each for each in (before, best) if each), key=lambda each: each["bits"], default=None)
 
-    def best_of(self, search):
-        """Return what needs the fewest bits with three seeds: the winner with one may not."""
-        ranked = sorted((each for each in search.tried.values() if each.reached), key=lambda each: each.rank)
+    def best_of(self, search, cost=None):
+        """Return what costs least with three seeds: the winner with one may not."""
+        cost = cost or (lambda iterations, bits: bits)
+        reached = [each for each in search.tried.values() if each.reached]
+        ranked = sorted(reached, key=lambda each: cost(each.outcomes[0].iterations, each.bits))
         few = FINALISTS if self.problem.dim < LARGE else 3
-        found = [self.measure(each.choice, each.sizes) for each in ranked[:few]]
-        return min((each for each in found if each is not None), key=lambda each: each["bits"], default=None)
+        costs = []
+        for place, each in enumerate(ranked[:few]):
+            means = spent(*self.asked(each.choice, each.sizes))
+            if means is not None:
+                costs.append((cost(*means), place))
+        return self.measure(ranked[min(costs)[1]].choice, ranked[min(costs)[1]].sizes) if costs else None
 
 
 def choice_of(found):

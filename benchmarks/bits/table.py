@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from columns import bounds, columns, named
-from measure import LINKS
+from measure import LINKS, SEEDS
 from rows import ROWS
 
-GOSSIP = ("gossip", "gossip-practical", "scheduled", "accelerated")
 SHOWN = {
     "uncompressed": "float32",
     "all-reduce": "all-reduce",
@@ -21,6 +20,9 @@ SHOWN = {
 }  # in the table of the documentation, besides the best of the others
 NEWER = ("c-gt", "beer", "motef", "opapc", "diana", "dore", "ef21", "adiana")
 NEWER += ("scaffnew", "compressed-scaffnew", "locodl")
+OURS, OTHERS = ([row for row in ROWS if ROWS[row].ours is whose] for whose in (True, False))
+TREE = [row for row in OURS if row.startswith("tree")]
+GOSSIP = [row for row in OURS if row not in TREE]
 PAGE = Path(__file__).parents[2] / "docs" / "fewest-bits.md"
 BEGIN, END = "<!-- table: python benchmarks/bits --table -->\n", "<!-- end of the table -->\n"
 
@@ -50,7 +52,7 @@ def overview(cells):
         shown = [kbit(bounds(column, target).get("lower bound, any method"))]
         shown += ["—" if row in found and not found[row] else kbit((found.get(row) or {}).get("bits")) for row in SHOWN]
         shown.insert(6, who(least(found, bits, NEWER)))
-        ours, others = (least(found, bits, [row for row in ROWS if ROWS[row].ours is whose]) for whose in (True, False))
+        ours, others = least(found, bits, OURS), least(found, bits, OTHERS)
         lines.append(f"| {named(column, target)} | " + " | ".join([*shown, ratio(others, ours)]) + " |")
     return "\n".join(lines) + "\n"
 
@@ -60,20 +62,48 @@ def fill_page(cells):
     before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     assert begin + end == BEGIN + END, f"{PAGE} has no place for the table"
-    PAGE.write_text(f"{before}{BEGIN}\n{overview(cells)}\n{fastest(cells)}\n{END}{after}", "utf-8")
+    PAGE.write_text(f"{before}{BEGIN}{shown(cells)}{END}{after}", "utf-8")
+
+
+def shown(cells):
+    """The part of the documentation that this makes."""
+    return f"\n{overview(cells)}\n{fastest(cells)}\n{gaps(cells)}\n"
+
+
+def gaps(cells):
+    """Say which cells were not measured."""
+    named_rows = {}
+    for column, target in columns():
+        for row in unknown(found_in(cells, column, target), column):
+            named_rows.setdefault(row, []).append(named(column, target))
+    if not named_rows:
+        return "All rows were measured in all columns that they are for.\n"
+    words = [f"{ROWS[row].title} ({'; '.join(where)})" for row, where in named_rows.items()]
+    return f"Not measured: {', '.join(words)}.\n"
 
 
 def fastest(cells):
-    """Who is fastest on each kind of links, and how our fastest gossip and our tree compare."""
-    lines = [f"| fastest | {' | '.join(LINKS)} |", "|---|" + "---|" * len(LINKS)]
+    """Seconds on each kind of links: of our tree, our gossip, and the best of the others, who is named."""
+    lines = [f"| seconds: our tree / our gossip / others | {' | '.join(LINKS)} |", "|---|" + "---|" * len(LINKS)]
     for column, target in columns():
         found = found_in(cells, column, target)
         entries = []
         for link in LINKS:
-            best = least(found, lambda cell, link=link: cell["seconds"][link], ROWS)
-            entries.append(f"{best[0]:.3g} s, {ROWS[best[1]].title}" if best else "")
+            sides = [
+                least(found, lambda cell, link=link: cell["seconds"][link], rows) for rows in (TREE, GOSSIP, OTHERS)
+            ]
+            won = min((side for side in sides if side), default=None)
+            times = [
+                "—" if side is None else f"**{side[0]:.3g}**" if side == won else f"{side[0]:.3g}" for side in sides
+            ]
+            entries.append(f"{' / '.join(times)} {sides[-1] and short(sides[-1][1])}")
         lines.append(f"| {named(column, target)} | {' | '.join(entries)} |")
     return "\n".join(lines) + "\n"
+
+
+def short(row):
+    """The title of a row without what it is tuned for."""
+    return ROWS[row].title.partition(" for ")[0].partition(",")[0]
 
 
 def summary(cells):
@@ -83,9 +113,8 @@ def summary(cells):
     lines = [f"| kbit per link | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for column, target in columns():
         found = found_in(cells, column, target)
-        ours, others = ([row for row in ROWS if ROWS[row].ours is whose] for whose in (True, False))
-        best, other = least(found, bits, ROWS), least(found, bits, others)
-        mine, gossip = least(found, bits, ours), least(found, bits, GOSSIP)
+        best, other = least(found, bits, ROWS), least(found, bits, OTHERS)
+        mine, gossip = least(found, bits, OURS), least(found, bits, GOSSIP)
         default = found.get("tree-practical")
         cellwise = [
             kbit(bounds(column, target).get("lower bound, any method")),
@@ -110,12 +139,24 @@ def whole(cells, column, target):
         cell = found[row]
         times = [f"{cell['seconds'][name]:.3g}" for name in LINKS]
         numbers = [kbit(cell["bits"]), kbit(cell["worst"]), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
-        seeds = "" if cell.get("seeds", 3) == 3 else f" ({cell['seeds']} seed)"
-        lines.append(f"| {ROWS[row].title}{seeds} | {' | '.join([*numbers, *times, choices(cell)])} |")
+        lines.append(f"| {ROWS[row].title}{remarks(cell)} | {' | '.join([*numbers, *times, choices(cell)])} |")
     lines += [f"| {ROWS[row].title} | not reached |" + " |" * (len(heads) - 1) for row in found if not found[row]]
+    lines += [f"| {ROWS[row].title} | not measured |" + " |" * (len(heads) - 1) for row in unknown(found, column)]
     lowest = bounds(column, target).items()
     lines += [f"| *{name}* | {kbit(number)} |" + " |" * (len(heads) - 1) for name, number in lowest]
     return "\n".join(lines) + "\n"
+
+
+def unknown(found, column):
+    """The rows that are for a column, and are not there."""
+    return [row for row, about in ROWS.items() if row not in found and column.startswith(about.only)]
+
+
+def remarks(cell):
+    """Return what is not as in other cells."""
+    seeds = None if cell.get("seeds", SEEDS) == SEEDS else f"seeds: {cell['seeds']}"
+    said = ", ".join(filter(None, [seeds, "search cut short" if cell.get("cut") else None]))
+    return f" ({said})" if said else ""
 
 
 def page(cells):
@@ -124,7 +165,8 @@ def page(cells):
 
 
 def choices(cell):
-    kind = [cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
+    newton = cell["method"] if cell["method"] == "newton-tree" else None
+    kind = [newton, cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
     kind.append(f"{cell['sizes']['chunks']} chunks" if "chunks" in cell["sizes"] else None)
     return ", ".join(each for each in kind if each)
 

@@ -45,7 +45,7 @@ from lessbits.quantizers import KEYED
 from lessbits.quantizers.base import Compressor, Quantizer
 
 PAIRS = 20  # pairs of steps and gradient changes that the root stores
-FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000)  # of the grids that a search tries
+FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000, 10_000, 100_000, 300_000, 1_000_000, 1_500_000)  # that a search tries
 
 
 class TreeState(NamedTuple):
