@@ -51,6 +51,7 @@ ROWS = {
     "gossip-practical": Row("our gossip, defaults", ours=True),
     "scheduled": Row("our scheduled gossip", ours=True, only=("ring", "star", "torus", "4-regular", "ridge")),
     "accelerated": Row("our accelerated gossip, tuned", ours=True, only=("ridge", "w1a")),
+    "proximal": Row("our proximal gossip, tuned", ours=True, only=("ridge", "w1a")),
     "tree": Row("our tree, tuned", ours=True),
     "tree-practical": Row("our tree, defaults", ours=True),
 }
@@ -59,7 +60,7 @@ for _link in LINKS:  # such as "1 Mbit/s, 50 ms"
     ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce in chunks for {_rate}, float32", quantizer="float32", link=_link)
     ROWS[f"tree-{_name}"] = Row(f"our tree in chunks for {_rate}", ours=True, link=_link)
 SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that `scheduled` is tried with
-PATIENT = ("lead", "choco", "qdgd", "accelerated")  # on ridge and w1a these are searched among shorter runs
+PATIENT = ("lead", "choco", "qdgd", "accelerated", "proximal")  # on ridge and w1a these are searched among shorter runs
 
 
 class Cell:

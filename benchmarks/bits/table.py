@@ -6,7 +6,7 @@ from columns import bounds, columns, named
 from measure import LINKS
 from rows import ROWS
 
-GOSSIP = ("gossip", "gossip-practical", "scheduled", "accelerated")
+GOSSIP = ("gossip", "gossip-practical", "scheduled", "accelerated", "proximal")
 SHOWN = {
     "uncompressed": "float32",
     "all-reduce": "all-reduce",
@@ -16,6 +16,7 @@ SHOWN = {
     "gossip": "our gossip",
     "scheduled": "our scheduled",
     "accelerated": "our accelerated",
+    "proximal": "our proximal",
     "tree": "our tree",
     "tree-practical": "tree, defaults",
 }  # in the table of the documentation, besides the best of the others

@@ -70,6 +70,8 @@ class Method(ABC):
     raised: ClassVar[bool] = False  # whether practical step sizes are raised in trial runs, as far as these get faster
     note: ClassVar[str] = ""  # what advice adds about it, to be read after the name
     takes_local_steps: ClassVar[bool] = False  # whether it may take several gradient steps between two exchanges
+    for_target: ClassVar[bool] = False  # whether it is made for one target, a squared error
+    fades: ClassVar[bool] = False  # whether a search should try `fading` with it, besides the quantizers to try
     runs_with: ClassVar[tuple[str, ...]] = ()  # the kinds of faults it can be run with (`Faults.kinds`), well or badly
     takes_chunks: ClassVar[bool] = False  # whether it may cut vectors into chunks, one message each
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all

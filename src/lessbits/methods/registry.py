@@ -21,6 +21,7 @@ BUILT_IN = {
     "tree": "tree.Tree",
     "newton-tree": "newton_tree.NewtonTree",
     "accelerated": "accelerated.Accelerated",
+    "proximal": "proximal.Proximal",
     "scheduled": "scheduled.Scheduled",
     "dgd": "dgd.Dgd",
     "qdgd": "qdgd.Qdgd",

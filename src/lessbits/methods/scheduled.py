@@ -35,6 +35,7 @@ from lessbits.quantizers.fading import Fading
 from lessbits.theory.theorems import corrected_step_sizes
 
 LEAST_ALPHA = 0.5  # after the schedule
+SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that a search tries
 
 
 class StepTable(NamedTuple):
@@ -78,6 +79,7 @@ class Scheduled(Method):
     default_quantizer = "fading:1:0.97"
     mixes = False  # θ damps any weights
     guarded = True
+    for_target = True
     note = "has a schedule for one target: give --until, and continue with another method if you want more."
 
     @classmethod
@@ -155,6 +157,16 @@ class Scheduled(Method):
     def suspect(self, problem: Problem) -> str:
         """Return η if it is above 2/L, else θ."""
         return "eta" if self.gradients.too_large(float(self.eta), problem) else "theta"
+
+    @classmethod
+    def may_send_fewest_bits(cls, problem: Problem) -> bool:
+        """Return whether the nodes average vectors: elsewhere the model is rough."""
+        return problem.averages
+
+    @classmethod
+    def quantizers_to_try(cls, dim: int) -> list[str]:
+        """Return the measured scale of first errors, and some around it."""
+        return [f"fading:{scale:g}:0.97" for scale in SCALES]
 
 
 def _as_lead(request: MethodRequest) -> MethodRequest:
