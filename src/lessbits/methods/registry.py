@@ -20,6 +20,7 @@ BUILT_IN = {
     "edge-dual": "edge_dual.EdgeDual",
     "tree": "tree.Tree",
     "newton-tree": "newton_tree.NewtonTree",
+    "twin-tree": "twin_tree.TwinTree",
     "accelerated": "accelerated.Accelerated",
     "proximal": "proximal.Proximal",
     "scheduled": "scheduled.Scheduled",
