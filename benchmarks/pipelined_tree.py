@@ -5,10 +5,11 @@
 Each column is measured once and kept in FILE.json; the tables are in FILE.md.
 
 Columns, seeds and targets are those of `benchmarks/bits`. Exchanges and bits of gossip are those that were kept in
-benchmarks/bits/cells.json: tuned for the fewest bits, with practical step sizes, and with float32, tuned. A table shows
-the fastest of them. "All-reduce" is a tree with float32 messages. The plain tree is the one with the fewest bits. The
-pipelined tree has the fineness and the number of chunks that are fastest by what seed 0 needs with one chunk; in ridge
-regression, where `newton-tree` was tried too, also the method.
+benchmarks/bits/cells.json: tuned for the fewest bits, with practical step sizes, with schedules, and with float32,
+tuned. A table shows the fastest of them. "All-reduce" is a tree with float32 messages. The plain tree is the one with
+the fewest bits. The pipelined tree has two roots where a round is shorter so, and the fineness and the number of chunks
+that are fastest by what seed 0 needs with one chunk; in ridge regression, where `newton-tree` was tried too, also the
+method.
 """
 
 import argparse
@@ -25,7 +26,6 @@ from columns import MOST, columns, goal_of, parts
 from measure import SEEDS
 
 from lessbits import LinkModel, simulate
-from lessbits.networks.tree import spanning_tree
 from lessbits.tuning.chunks import fastest_chunks
 from lessbits.tuning.stepsizes import make_method, make_request
 
@@ -34,7 +34,7 @@ LINKS = {
     "10 Mbit/s, 10 ms": LinkModel(0.01, 1e7),
     "1 Gbit/s, 0.1 ms": LinkModel(0.0001, 1e9),
 }
-GOSSIP = ("gossip", "gossip-practical", "accelerated", "uncompressed")
+GOSSIP = ("gossip", "gossip-practical", "scheduled", "accelerated", "proximal", "uncompressed")
 FINENESSES = (10, 30, 100, 1000, 10_000, 100_000, 300_000, 1_000_000)
 TITLES = (
     *("", "fastest gossip", "s", "all-reduce, s", "kbit", "tree, one chunk, s", "kbit"),
@@ -80,8 +80,9 @@ def fastest_tree(column, target, w1a, tried, link):
     for (name, quantizer), cost in tried.items():
         request = make_request(name, problem, network, quantizer, stepsizes="theory", target=None)[1]
         chunks = fastest_chunks(request, link)
-        height, message = spanning_tree(network).height, cost.waited / cost.exchanges
-        exchanges = cost.exchanges / height * (height + chunks - 1)
+        message = cost.waited / cost.exchanges
+        one, many = (make_method(name, problem, network, quantizer, chunks=count) for count in (1, chunks))
+        exchanges = cost.exchanges / one.round_length * many.round_length
         ranked.append((exchanges * (link.latency + (72 + message / chunks) / link.bandwidth), name, quantizer, chunks))
     for _, name, quantizer, chunks in sorted(ranked):
         choice = {"name": name, "quantizer": quantizer, "chunks": chunks}
@@ -100,7 +101,9 @@ def row(column, target, w1a, cells):
     thrifty = cells[f"tree|{name}"]["quantizer"]
     plain = tree(*about, quantizer=thrifty)
     kinds = ("tree", "newton-tree") if column.startswith("ridge") else ("tree",)
-    choices = [("tree", thrifty), *((kind, f"grid:{fineness}") for kind in kinds for fineness in FINENESSES)]
+    if make_method("twin-tree", *parts(column, 0, w1a)).top:
+        kinds = ("twin-tree", *kinds[1:])
+    choices = [(kinds[0], thrifty), *((kind, f"grid:{fineness}") for kind in kinds for fineness in FINENESSES)]
     runs = {choice: tree(*about, choice[0], (0,), quantizer=choice[1]) for choice in choices}
     tried = {choice: cost for choice, cost in runs.items() if cost is not None}
     found = {"gossip": others, "plain": plain, "all-reduce": tree(*about, quantizer="float32")}

@@ -77,8 +77,7 @@ class Method(ABC):
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
     needs_star: ClassVar[bool] = False  # whether it has a server, the hub of a star
 
-    # Derived from `step_sizes`.
-    step_size_names: ClassVar[tuple[str, ...]]
+    step_size_names: ClassVar[tuple[str, ...]]  # derived from `step_sizes`
 
     @property
     def gradients(self) -> Gradients:
@@ -235,9 +234,8 @@ class Method(ABC):
         """Raise InputError for options that the method does not have, and for batches that do not fit."""
         check_kind("gradients", gradients, Gradients, "write Gradients(option, batch_size)")
         if gradients.option not in cls.options:
-            raise InputError(
-                f"option {gradients.option} was asked of {cls.name}, which has only {', '.join(cls.options)}"
-            )
+            known = ", ".join(cls.options)
+            raise InputError(f"option {gradients.option} was asked of {cls.name}, which has only {known}")
         gradients.check(problem)
 
     def check_step_sizes(self, names: Iterable[str] | None = None) -> None:

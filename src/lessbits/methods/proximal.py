@@ -7,10 +7,10 @@
     x_i⁺ = y_i + η(z_i⁺ - v_i)
 
 With an implicit gradient step, η is limited by no curvature, and long steps need no momentum. With exact messages,
-exact minimisers and β = 0 this is the primal-dual method of Chambolle and Pock, "A first-order primal-dual algorithm for
-convex problems with applications to imaging" (2011), which converges for ηθλ_max ≤ 1. Its fixed points are solutions
-whatever K is. LEAD takes an explicit gradient step in place of the minimiser. Nothing is proven about β or about messages that are
-compressed; the noise of `fading` does not depend on what is sent.
+exact minimisers and β = 0 this is the primal-dual method of Chambolle and Pock, "A first-order primal-dual algorithm
+for convex problems with applications to imaging" (2011), which converges for ηθλ_max ≤ 1. Its fixed points are
+solutions whatever K is. LEAD takes an explicit gradient step in place of the minimiser. Nothing is proven about β, few
+local steps, or messages that are compressed; the noise of `fading` does not depend on what is sent.
 """
 
 import math

@@ -23,11 +23,12 @@ from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, MethodRequest, Start, StepSize
+from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.outbox import Outbox
 from lessbits.methods.prediction import predict_step_sizes, theory_inputs
 from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
-from lessbits.methods.scheduling import REDUCTION, first_error, modes_of, scheduled_steps
+from lessbits.methods.scheduling import REDUCTION, agreement_bits, first_error, modes_of, scheduled_steps
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
@@ -116,6 +117,13 @@ class Scheduled(Method):
         kind = jnp.result_type(float)
         table = StepTable(*(jnp.asarray(each, kind) for each in (found.theta, found.eta, found.alpha)))
         return {"quantizer": quantizer, "table": table}
+
+    @classmethod
+    def build(cls, request: MethodRequest, sizes: dict[str, float]) -> "Scheduled":
+        """Make the method, and keep what agreeing on the scale costs."""
+        method = super().build(request, sizes)
+        remember_cost(method, ChosenWith(bits_per_link=agreement_bits(request.network)))
+        return method
 
     def at(self, step: Step) -> PrimalDual:
         """Return the method of one iteration."""

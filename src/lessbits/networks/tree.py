@@ -49,9 +49,9 @@ def spanning_tree(network: Network) -> SpanningTree:
 
 
 def twin_tree(network: Network) -> SpanningTree:
-    """Return a tree with two roots, the ends of an edge, if sums and answers then take one exchange less; else with one.
+    """Return a tree with two roots, the ends of an edge, if a sum then reaches all one exchange earlier; else with one.
 
-    With one root they take twice the height. With two, these tell each other their sums, and both know the answer.
+    With one root this takes twice the height. Two roots tell each other their sums, and then both know the total.
     """
     links, single = network.laplacian(), spanning_tree(network)
     one = int(np.argmin(single.depth))
