@@ -3,7 +3,8 @@
     python benchmarks/ill_conditioned.py FILE [FILE …] [--nodes 16]
 
 Files are w1a, w8a or others in LIBSVM's format. For each: the accelerated method with practical step sizes and tuned,
-the same without momentum, LEAD, Algorithm 1 with option B, SSDA and MSDA (which take dual gradients), and `tree`.
+the same without momentum, LEAD, Algorithm 1 with option B, SSDA and MSDA (which take dual gradients), gossip with
+local minimisation, and `tree`.
 Prints iterations, gradients per node, and encoded bits per link.
 """
 
@@ -44,6 +45,8 @@ def rows(problem, network):
     yield "accelerated, exact, practical", lambda: made("accelerated", "exact")
     yield f"accelerated, {fine}, practical", lambda: made("accelerated", fine)
     yield f"accelerated, {fine}, tuned", lambda: tuned(problem, network, Choice("accelerated", fine))
+    yield "proximal, exact, practical", lambda: made("proximal", "exact")
+    yield f"proximal, {fine}, practical", lambda: made("proximal", fine)
     yield "tree", lambda: made("tree")
 
 

@@ -10,10 +10,9 @@ from columns import LARGE, goal_of
 from measure import LINKS
 
 from lessbits import LinkModel, simulate
-from lessbits.networks.tree import spanning_tree
 from lessbits.tuning.chunks import fastest_chunks
 from lessbits.tuning.estimates import Choice
-from lessbits.tuning.stepsizes import make_request
+from lessbits.tuning.stepsizes import make_method, make_request
 
 FINENESSES = (10, 30, 100, 1000, 10_000, 100_000, 300_000, 1_000_000, 1_500_000, 1_550_000)
 IN_BITS = LinkModel(0, 1)  # its seconds are the bits that a link sends one after the other
@@ -28,11 +27,13 @@ def fastest_tree(cell, link, quantizer=None, thrifty=None):
 
     `thrifty` is the cell of the tree with the fewest bits, which is tried too.
     """
-    kinds = ("tree", "newton-tree") if cell.column.startswith("ridge") and quantizer is None else ("tree",)
+    two_roots = make_method("twin-tree", cell.problem, cell.network).top  # where a round is shorter so
+    kinds = ("twin-tree" if two_roots else "tree",)
+    kinds += ("newton-tree",) if cell.column.startswith("ridge") and quantizer is None else ()
     names = [f"grid:{fineness}" for fineness in FINENESSES] if quantizer is None else [quantizer]
     tried = [(Choice(kind, name), {}) for kind in kinds for name in names]
     if thrifty is not None:
-        tried.append((Choice("tree", thrifty["quantizer"]), thrifty["sizes"]))
+        tried.append((Choice(kinds[0], thrifty["quantizer"]), thrifty["sizes"]))
     ranked = [_estimate(cell, *each, link) for each in tried]
     ranked = sorted((each for each in ranked if each is not None), key=lambda each: each[0])
     found = [cell.measure(choice, {**sizes, "chunks": chunks}) for _, chunks, choice, sizes in ranked[:MEASURED]]
@@ -49,8 +50,9 @@ def _estimate(cell, choice, sizes, link):
         return None
     exchanges, waited = int(trace["iteration"][-1]), float(trace["simulated_seconds"][-1])
     request = make_request(choice.method, cell.problem, cell.network, choice.quantizer, stepsizes="theory", target=None)
-    chunks, height = fastest_chunks(request[1], LinkModel(latency, rate)), spanning_tree(cell.network).height
-    longer = exchanges / height * (height + chunks - 1)
+    chunks = fastest_chunks(request[1], LinkModel(latency, rate))
+    many = choice.make(cell.problem, cell.network, **sizes, chunks=chunks)
+    longer = exchanges / method.round_length * many.round_length
     return longer * (latency + (BESIDES + waited / exchanges / chunks) / rate), chunks, choice, sizes
 
 

@@ -50,6 +50,7 @@ ROWS = {
     "gossip-practical": Row("our gossip, defaults", ours=True),
     "scheduled": Row("our scheduled gossip", ours=True, only=("ring", "star", "torus", "4-regular", "ridge")),
     "accelerated": Row("our accelerated gossip, tuned", ours=True, only=("ridge", "w1a")),
+    "proximal": Row("our proximal gossip, tuned", ours=True, only=("ridge", "w1a")),
     "tree": Row("our tree, tuned", ours=True),
     "tree-practical": Row("our tree, defaults", ours=True),
 }
@@ -70,6 +71,7 @@ PATIENT = (
     "beer",
     "motef",
     "accelerated",
+    "proximal",
 )  # on ridge and w1a shorter runs are searched
 
 

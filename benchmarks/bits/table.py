@@ -15,6 +15,7 @@ SHOWN = {
     "gossip": "our gossip",
     "scheduled": "our scheduled",
     "accelerated": "our accelerated",
+    "proximal": "our proximal",
     "tree": "our tree",
     "tree-practical": "tree, defaults",
 }  # in the table of the documentation, besides the best of the others
@@ -165,8 +166,8 @@ def page(cells):
 
 
 def choices(cell):
-    newton = cell["method"] if cell["method"] == "newton-tree" else None
-    kind = [newton, cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
+    special = cell["method"] if cell["method"] in ("newton-tree", "twin-tree") else None
+    kind = [special, cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
     kind.append(f"{cell['sizes']['chunks']} chunks" if "chunks" in cell["sizes"] else None)
     return ", ".join(each for each in kind if each)
 

@@ -74,6 +74,7 @@ from .methods.nids import Nids as Nids
 from .methods.opapc import Opapc as Opapc
 from .methods.outbox import Message as Message
 from .methods.primal_dual import PrimalDual as PrimalDual
+from .methods.proximal import Proximal as Proximal
 from .methods.qdgd import Qdgd as Qdgd
 from .methods.registry import register_method as register_method
 from .methods.request import MethodRequest as MethodRequest
@@ -82,6 +83,7 @@ from .methods.scaffnew import Scaffnew as Scaffnew
 from .methods.scheduled import Scheduled as Scheduled
 from .methods.ssda import Ssda as Ssda
 from .methods.tree import Tree as Tree
+from .methods.twin_tree import TwinTree as TwinTree
 from .methods.vr_diana import VrDiana as VrDiana
 from .networks import make_network as make_network
 from .networks.local import LocalNetwork as LocalNetwork

@@ -84,7 +84,7 @@ def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("condition", "methods"), [pytest.param(5.0, [], marks=pytest.mark.slow), (500.0, ["accelerated"])]
+    ("condition", "methods"), [pytest.param(5.0, [], marks=pytest.mark.slow), (500.0, ["accelerated", "proximal"])]
 )
 def test_ill_conditioned_problems_are_offered_acceleration(condition, methods, monkeypatch):
     tried = []

@@ -86,7 +86,8 @@ class Fields(BaseModel):
         "primal-dual",
         "Method",
         "primal-dual (the paper's), edge-dual (for faults), tree (sums up a tree), newton-tree (and of "
-        "Hessians), accelerated, or a competitor: " + ", ".join(list(BUILT_IN)[5:]),
+        "Hessians), twin-tree (to two roots), accelerated, proximal, scheduled, or a competitor: "
+        + ", ".join(list(BUILT_IN)[8:]),
     )
     option: str | None = setting(
         None,
@@ -108,8 +109,8 @@ class Fields(BaseModel):
         "Method",
         "exact, float32, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or "
         "fading:SPACING:FACTOR; "
-        "for choco, tree, newton-tree, c-gt, beer, motef and ef21 also grid:F, top-K, sign, scaled-dit-K",
-        "dit-4; grid:10 for tree, grid:100 for newton-tree; exact for methods that send vectors uncompressed",
+        "for choco, tree, newton-tree, twin-tree, c-gt, beer, motef and ef21 also grid:F, top-K, sign, scaled-dit-K",
+        "dit-4; grid:10 for tree and twin-tree, grid:100 for newton-tree; exact for methods that send whole vectors",
         min_length=1,
     )
     stepsizes: Literal["theory", "practical"] = setting(
@@ -167,7 +168,7 @@ class Fields(BaseModel):
     chunks: int | None = setting(
         None,
         "Method",
-        "messages that a vector is cut into, so that all levels of a tree send at once (tree, newton-tree)",
+        "messages that a vector is cut into, so that all levels of a tree send at once (tree, newton-tree, twin-tree)",
         "the fastest for --bandwidth and --latency; 1 without these",
         ge=1,
     )

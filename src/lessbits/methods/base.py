@@ -70,13 +70,14 @@ class Method(ABC):
     raised: ClassVar[bool] = False  # whether practical step sizes are raised in trial runs, as far as these get faster
     note: ClassVar[str] = ""  # what advice adds about it, to be read after the name
     takes_local_steps: ClassVar[bool] = False  # whether it may take several gradient steps between two exchanges
+    for_target: ClassVar[bool] = False  # whether it is made for one target, a squared error
+    fades: ClassVar[bool] = False  # whether a search should try `fading` with it, besides the quantizers to try
     runs_with: ClassVar[tuple[str, ...]] = ()  # the kinds of faults it can be run with (`Faults.kinds`), well or badly
     takes_chunks: ClassVar[bool] = False  # whether it may cut vectors into chunks, one message each
     takes_turns: ClassVar[bool] = False  # whether a link carries one message of the outbox at a time, not all
     needs_star: ClassVar[bool] = False  # whether it has a server, the hub of a star
 
-    # Derived from `step_sizes`.
-    step_size_names: ClassVar[tuple[str, ...]]
+    step_size_names: ClassVar[tuple[str, ...]]  # derived from `step_sizes`
 
     @property
     def gradients(self) -> Gradients:
@@ -233,9 +234,8 @@ class Method(ABC):
         """Raise InputError for options that the method does not have, and for batches that do not fit."""
         check_kind("gradients", gradients, Gradients, "write Gradients(option, batch_size)")
         if gradients.option not in cls.options:
-            raise InputError(
-                f"option {gradients.option} was asked of {cls.name}, which has only {', '.join(cls.options)}"
-            )
+            known = ", ".join(cls.options)
+            raise InputError(f"option {gradients.option} was asked of {cls.name}, which has only {known}")
         gradients.check(problem)
 
     def check_step_sizes(self, names: Iterable[str] | None = None) -> None:

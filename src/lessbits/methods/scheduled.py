@@ -23,11 +23,12 @@ from lessbits._internal.pytrees import pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, MethodRequest, Start, StepSize
+from lessbits.methods.choosing import ChosenWith, remember_cost
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.outbox import Outbox
 from lessbits.methods.prediction import predict_step_sizes, theory_inputs
 from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
-from lessbits.methods.scheduling import REDUCTION, first_error, modes_of, scheduled_steps
+from lessbits.methods.scheduling import REDUCTION, agreement_bits, first_error, modes_of, scheduled_steps
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor, Quantizer
@@ -35,6 +36,7 @@ from lessbits.quantizers.fading import Fading
 from lessbits.theory.theorems import corrected_step_sizes
 
 LEAST_ALPHA = 0.5  # after the schedule
+SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that a search tries
 
 
 class StepTable(NamedTuple):
@@ -78,6 +80,7 @@ class Scheduled(Method):
     default_quantizer = "fading:1:0.97"
     mixes = False  # θ damps any weights
     guarded = True
+    for_target = True
     note = "has a schedule for one target: give --until, and continue with another method if you want more."
 
     @classmethod
@@ -114,6 +117,13 @@ class Scheduled(Method):
         kind = jnp.result_type(float)
         table = StepTable(*(jnp.asarray(each, kind) for each in (found.theta, found.eta, found.alpha)))
         return {"quantizer": quantizer, "table": table}
+
+    @classmethod
+    def build(cls, request: MethodRequest, sizes: dict[str, float]) -> "Scheduled":
+        """Make the method, and keep what agreeing on the scale costs."""
+        method = super().build(request, sizes)
+        remember_cost(method, ChosenWith(bits_per_link=agreement_bits(request.network)))
+        return method
 
     def at(self, step: Step) -> PrimalDual:
         """Return the method of one iteration."""
@@ -155,6 +165,16 @@ class Scheduled(Method):
     def suspect(self, problem: Problem) -> str:
         """Return η if it is above 2/L, else θ."""
         return "eta" if self.gradients.too_large(float(self.eta), problem) else "theta"
+
+    @classmethod
+    def may_send_fewest_bits(cls, problem: Problem) -> bool:
+        """Return whether the nodes average vectors: elsewhere the model is rough."""
+        return problem.averages
+
+    @classmethod
+    def quantizers_to_try(cls, dim: int) -> list[str]:
+        """Return the measured scale of first errors, and some around it."""
+        return [f"fading:{scale:g}:0.97" for scale in SCALES]
 
 
 def _as_lead(request: MethodRequest) -> MethodRequest:

@@ -20,6 +20,7 @@ MOST_NODES = 2000  # larger networks would take minutes: all eigenvectors are co
 MOST_EIGENVALUES = 64  # near ones are joined beyond
 DIGITS = 9  # of eigenvalues: equal ones differ by rounding
 SCALE_STEPS = 16  # in an octave: the measured scale is rounded, so that all ranks find the same schedule
+NUMBER_BITS = 64  # of a message with one float32, and its checksum
 MODEL_BITS = 12  # of a message: the number of its model, and half a byte at the end
 
 
@@ -40,6 +41,11 @@ def scheduled_steps(request: MethodRequest) -> Schedule:
 
     found = kept_answer((schedule_modes.__file__, schedules.__file__), question, search)
     return Schedule(*np.reshape(found, (len(Schedule._fields), -1)))
+
+
+def agreement_bits(network: Network) -> float:
+    """Return the bits per link that agreeing on the scale takes: a sum up a tree, and the mean down, in float32."""
+    return NUMBER_BITS * 2 * (network.nodes - 1) / network.links
 
 
 def first_error(modes: Modes) -> float:

@@ -39,7 +39,7 @@ from lessbits.methods.quasi_newton import Secants, next_point
 from lessbits.methods.request import check_chunks
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
-from lessbits.networks.tree import spanning_tree
+from lessbits.networks.tree import SpanningTree, spanning_tree
 from lessbits.problems.base import Problem
 from lessbits.quantizers import KEYED
 from lessbits.quantizers.base import Compressor, Quantizer
@@ -60,6 +60,7 @@ class TreeState(NamedTuple):
     secants: Annotated[Secants | None, Axis.ONE_PROCESS]  # one row in the process that holds the root, none elsewhere
     anchor: Anchor | None
     metric: OnOneProcess | None = None  # of the root's first step, as factors of a matrix; None for η
+    across: jax.Array | None = None  # with two roots: the other's sum
 
 
 @pytree
@@ -75,8 +76,9 @@ class Tree(Method):
         convexity: The strong convexity μ of the losses, at least 0.
         gradients: The gradients to take: option and batch size.
         pairs: How many pairs of steps and gradient changes the root stores; 0 for plain gradient steps.
-        roots: How many roots this process holds: one or none.
+        roots: Whether this process holds a root, 1 or 0.
         chunks: The number C of messages that a vector is cut into.
+        top: The depth of the root: 0, or 1 if there are two.
     """
 
     eta: float
@@ -89,6 +91,7 @@ class Tree(Method):
     pairs: int = static(default=PAIRS)
     roots: int = static(default=1)
     chunks: int = static(default=1)
+    top: int = static(default=0)
 
     name = "tree"
     step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
@@ -109,8 +112,9 @@ class Tree(Method):
     @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
         """Return the tree, μ, and the number of pairs: 0 for noisy gradients, which do not show the curvature."""
-        tree = spanning_tree(request.network)
+        tree = cls.tree_of(request.network)
         return {
+            "top": int(tree.depth.min()),
             "parent": jnp.asarray(tree.parent, jnp.int32),
             "depth": jnp.asarray(tree.depth, jnp.int32),
             "height": tree.height,
@@ -118,6 +122,11 @@ class Tree(Method):
             "pairs": PAIRS if request.gradients.option == "B" else 0,
             "chunks": fewest_chunks(request.problem.dim, check_chunks(cls, request.chunks, request.problem.dim)),
         }
+
+    @staticmethod
+    def tree_of(network: Network) -> SpanningTree:
+        """Return the tree."""
+        return spanning_tree(network)
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:
@@ -147,7 +156,7 @@ class Tree(Method):
 
     def for_nodes(self, nodes: np.ndarray) -> "Tree":
         """Return the method that knows whether this process holds the root, which stores the steps."""
-        return replace(self, roots=int(np.argmin(np.asarray(self.depth)) in nodes))
+        return replace(self, roots=int((np.asarray(self.depth)[nodes] == self.top).any()))
 
     def init(self, problem: Problem, local: LocalNetwork, start: Start) -> TreeState:
         """Return the first state. All nodes start at the x⁰ given for the root, or at zero, and know it beforehand."""
@@ -158,7 +167,8 @@ class Tree(Method):
         chunk = take_chunk(zeros, self.chunks, jnp.zeros_like(local.nodes))
         payload = self.quantizer.quantize(chunk, self.quantizer.measure(chunk), draw)
         secants = Secants.none(x[: self.roots], self.pairs) if self.pairs else None
-        return TreeState(x, zeros, zeros, zeros, x, payload, secants, self.gradients.init(problem, x))
+        across = zeros if self.top else None
+        return TreeState(x, zeros, zeros, zeros, x, payload, secants, self.gradients.init(problem, x), across=across)
 
     def send(
         self, step: Step, state: TreeState, problem: Problem, local: LocalNetwork
@@ -174,12 +184,16 @@ class Tree(Method):
         up = phase < self.sweep
         difference = jnp.where(up, state.own + state.collected - state.reported, state.goal - state.x)
         difference = take_chunk(difference, self.chunks, self.turn(phase, depth)[0])
-        draw = message_draws(step, local.nodes, per_link=False)
+        # Two roots send the same down, so they draw the same numbers.
+        one = jnp.argmin(self.depth).astype(local.nodes.dtype)
+        drawing = jnp.where(depth == self.top, one, local.nodes) if self.top else local.nodes
+        draw = message_draws(step, drawing, per_link=False)
         fresh = self.quantizer.quantize(difference, self.quantizer.measure(difference), draw)
-        payload = choose_rows(~up & (depth > 0), state.passing, fresh)
-        to_parent, to_child = self.directions(local)
+        payload = choose_rows(~up & (depth > self.top), state.passing, fresh)
+        (to_parent, to_child), twins = self.directions(local), self.between_roots(local)
         sends, hears = (self.turn(phase, self.depth[ends])[1] for ends in (local.nodes[local.owner], local.neighbor))
-        active, awaited = jnp.where(up, to_parent, to_child) & sends, jnp.where(up, to_child, to_parent) & hears
+        active = jnp.where(up, to_parent, to_child & ~twins) & sends
+        awaited = jnp.where(up, to_child, to_parent & ~twins) & hears
         return state, (Message(payload, per_link=False, active=active, awaited=awaited),), work
 
     def receive(self, step: Step, state: TreeState, outbox: Outbox, inbox: Outbox, local: LocalNetwork) -> TreeState:
@@ -189,12 +203,17 @@ class Tree(Method):
         mine = self.quantizer.decode(outbox[0].payload)
         theirs, came = inbox[0], inbox[0].active
         assert came is not None
-        arrived = local.sum(
-            lambda slot: jnp.where(came[slot.links][:, None], self.quantizer.decode(theirs.take(slot.links)), 0)
-        )
+
+        def heard_on(links: jax.Array) -> jax.Array:
+            return local.sum(
+                lambda slot: jnp.where(links[slot.links][:, None], self.quantizer.decode(theirs.take(slot.links)), 0)
+            )
+
+        twins = self.between_roots(local)
+        arrived = heard_on(came & ~twins)
         sent, sends = self.turn(phase, depth)
         heard, _ = self.turn(phase, jnp.where(up, depth + 1, depth - 1))  # from children, or from the parent
-        root_sends = ~up & sends & (depth == 0)  # the root moves like the other nodes
+        root_sends = ~up & sends & (depth == self.top)  # the root moves like the other nodes
         moved = jnp.where(root_sends[:, None], mine, jnp.where(up, 0, arrived))
         to_parent, _ = self.directions(local)
         link_to_parent = (
@@ -210,19 +229,27 @@ class Tree(Method):
             collected=add_to_chunk(state.collected, self.chunks, heard, jnp.where(up, arrived, 0)),
             passing=choose_rows(~up & told, theirs.take(link_to_parent), state.passing),
         )
+        if state.across is not None:
+            from_twin = jnp.where(up, heard_on(came & twins), 0)
+            state = state._replace(across=add_to_chunk(state.across, self.chunks, sent, from_twin))
         return lax.cond(phase == self.sweep - 1, lambda state: self.advance(state, local), lambda state: state, state)
 
     def advance(self, state: TreeState, local: LocalNetwork) -> TreeState:
         """Take the root's step, in the process that holds the root."""
         if not self.roots:
             return state
-        root = jnp.argmin(self.depth[local.nodes])[None]
-        x, total = state.x[root], (state.own + state.collected)[root]
+        root = jnp.argmin(self.depth[local.nodes])[None]  # two roots would find the same bits
+        # Of two roots each takes what both know.
+        known = state.own + state.collected if state.across is None else state.reported + state.across
+        x, total = state.x[root], known[root]
         gradient = total / self.depth.shape[0] + self.convexity * x
         goal, secants = x - self.eta * gradient, None
         if state.secants is not None:
             metric = None if state.metric is None else partial(solve, state.metric)
             goal, secants = next_point(x, gradient, state.secants, self.eta, metric)
+        if state.across is not None:
+            goal = jnp.where((self.depth[local.nodes] == self.top)[:, None], goal, state.goal)
+            return state._replace(goal=goal, secants=secants)
         return state._replace(goal=state.goal.at[root].set(goal), secants=secants)
 
     @property
@@ -232,17 +259,22 @@ class Tree(Method):
 
     def phase(self, step: Step) -> jax.Array:
         """Return the position of an iteration in its round: first the exchanges of a sweep up, then of one down."""
-        return step.iteration % (2 * jnp.asarray(self.sweep, step.iteration.dtype))
+        return step.iteration % (2 * jnp.asarray(self.sweep, step.iteration.dtype) - self.top)
 
     def turn(self, phase: jax.Array, depth: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return which chunk nodes of this depth send, and whether they send one now."""
-        number = jnp.where(phase < self.sweep, phase - (self.height - depth), phase - self.sweep - depth)
+        number = jnp.where(phase < self.sweep, phase - (self.height - depth), phase - self.sweep - depth + self.top)
         return jnp.clip(number, 0, self.chunks - 1), (number >= 0) & (number < self.chunks)
 
     def directions(self, local: LocalNetwork) -> tuple[jax.Array, jax.Array]:
         """Return which links lead to the parent of their owner, and which to a child."""
         owner = local.nodes[local.owner]
         return self.parent[owner] == local.neighbor, self.parent[local.neighbor] == owner
+
+    def between_roots(self, local: LocalNetwork) -> jax.Array:
+        """Return which links join two roots: these tell each other their sums, and nothing on the way down."""
+        to_parent, to_child = self.directions(local)
+        return to_parent & to_child
 
     def passes(self, problem: Problem) -> float:
         """Return the share of samples per iteration: one gradient per round."""
@@ -251,7 +283,7 @@ class Tree(Method):
     @property
     def round_length(self) -> int:
         """The iterations of a round: up the tree, and down again."""
-        return 2 * int(np.asarray(self.sweep))
+        return 2 * int(np.asarray(self.sweep)) - self.top
 
     def choices(self) -> list[str]:
         """Return the option, and the number of chunks if there are several."""

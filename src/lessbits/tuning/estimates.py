@@ -46,9 +46,16 @@ class Choice(NamedTuple):
     option: str = "B"
     batch_size: int = 1
 
-    def make(self, problem: Problem, network: Network, faults: Faults | None = None, **sizes: float) -> Method:
+    def make(
+        self,
+        problem: Problem,
+        network: Network,
+        faults: Faults | None = None,
+        target: float | None = None,
+        **sizes: float,
+    ) -> Method:
         """Return the method, with practical step sizes where none are given."""
-        choices: dict[str, Any] = {**self._asdict(), "faults": faults, **sizes}
+        choices: dict[str, Any] = {**self._asdict(), "faults": faults, "target": target, **sizes}
         return make_method(choices.pop("method"), problem, network, stepsizes="practical", **choices)
 
     def in_python(self) -> str:
@@ -148,7 +155,7 @@ def _variants(kept: Constraints) -> list[tuple[str, bool]]:
 def fading_choices(method: str, problem: Problem, network: Network, kept: Constraints) -> list[Choice]:
     """Return choices with `fading` quantizers whose spacing shrinks a little slower than the error with exact ones."""
     found: list[Choice] = []
-    distance = _moved_distance(method, problem, network, kept)
+    distance = moved_distance(method, problem, network, kept)
     for variant in _variants(kept):
         choice = Choice(method, "exact", *variant, kept.option, kept.batch_size)
         request, _ = measure_curvature(find_method(method), choice.request(problem, network))
@@ -160,7 +167,7 @@ def fading_choices(method: str, problem: Problem, network: Network, kept: Constr
     return found
 
 
-def _moved_distance(method: str, problem: Problem, network: Network, kept: Constraints) -> float:
+def moved_distance(method: str, problem: Problem, network: Network, kept: Constraints) -> float:
     """Return how far iterates move in a short run with exact messages: the root mean square of a coordinate."""
     try:
         exact = Choice(method, "exact", option=kept.option, batch_size=kept.batch_size).make(problem, network)

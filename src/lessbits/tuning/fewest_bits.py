@@ -8,6 +8,7 @@ Practical step sizes use only the smoothness of the worst node, so they may be f
 There the search of step sizes starts with a wider range, and includes `accelerated`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,8 +24,16 @@ from lessbits.methods.registry import all_methods, find_method
 from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.problems.computed import loss_marks
-from lessbits.tuning.attempts import Attempt, moved, neighbours, with_levels
-from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, fading_choices, predictable_choices
+from lessbits.tuning.attempts import LOST, Attempt, moved, neighbours, with_levels
+from lessbits.tuning.estimates import (
+    FIRST_SPACING,
+    Choice,
+    Constraints,
+    estimate_bits,
+    fading_choices,
+    moved_distance,
+    predictable_choices,
+)
 from lessbits.tuning.records import Records, stored_in
 from lessbits.tuning.runs import as_if_limited
 
@@ -32,6 +41,7 @@ RUN = 3  # choices of primal-dual of each kind (scaled or fading) that are run a
 REFINED = 2  # choices of other methods that are refined after the second stage
 AROUND = (-2, -1, 0, 1, 2)  # offsets from a step size, in tenths of a decade
 FAR = (-10, -5, 0, 5, 10)  # likewise, where practical step sizes may be far off
+SHRINKS = (2, 4, 8)  # factors e^-s by which spacings of `fading` shrink in the time of the best run so far
 PASSES = 4  # at most, over all step sizes, while they improve
 MOST_ITERATIONS = 10_000
 
@@ -83,6 +93,8 @@ class FewestBits:
             try:
                 if kind.predictable:
                     self._predicted(kind, kept)
+                elif kind.for_target:
+                    self._for_target(kind, kept.quantizer)
                 elif kind.guarded:
                     self._guarded(kind, kept.quantizer)
                 else:
@@ -100,6 +112,8 @@ class FewestBits:
     def _candidates(self, kept: Constraints) -> list[type[Method]]:
         """Return the methods to search if none are named."""
         kinds = [kind for kind in all_methods() if kind.may_send_fewest_bits(self.problem)]
+        if self.goal != "error":  # which targets of methods are
+            kinds = [kind for kind in kinds if not kind.for_target]
         return [kind for kind in kinds if kind.predictable] if kept.binds_messages() else kinds
 
     def _predicted(self, kind: type[Method], kept: Constraints) -> None:
@@ -129,6 +143,13 @@ class FewestBits:
             best = min([best, *others], key=lambda each: each.rank)
         self.refine(best, kind.step_size_names)
 
+    def _for_target(self, kind: type[Method], quantizer: str | None) -> None:
+        """Run a method that is made for the target: there is nothing to refine."""
+        names = kind.quantizers_to_try(self.problem.dim) if quantizer is None else [quantizer]
+        self._say(f"{kind.name}: {len(names)} runs")
+        for name in names:
+            self.run(self._choice(kind.name, name))
+
     def _other(self, kind: type[Method], quantizer: str | None) -> None:
         """Search any other method: all its step sizes over a wide range, as practical ones may be poor."""
         names = kind.quantizers_to_try(self.problem.dim) if quantizer is None else [quantizer]
@@ -139,6 +160,25 @@ class FewestBits:
         for each in sorted(better, key=lambda each: each.rank)[:REFINED]:
             near = [self.adopt(choice, each.sizes) for choice in neighbours(each.choice)] if quantizer is None else []
             self.refine(min([each, *near], key=lambda each: each.rank), tuple(each.sizes))
+        if quantizer is None and kind.fades:
+            self._faded(kind, min(better, key=lambda each: each.rank))
+
+    def _faded(self, kind: type[Method], scaled: Attempt) -> None:
+        """Search spacings that fade in about the time that messages with scales need."""
+        distance = moved_distance(kind.name, self.problem, self.network, Constraints(option=self.option))
+        if scaled.enough is None or distance == 0:
+            return
+        first, length = FIRST_SPACING * distance, scaled.enough / LOST
+        names = [f"fading:{first:.3g}:{max(math.exp(-each / length), 0.5):.5g}" for each in SHRINKS]
+        self._say(f"{kind.name}: {len(names)} runs with spacings that fade")
+        best = min((self.run(self._choice(kind.name, name)) for name in names), key=lambda each: each.rank)
+        best = self.refine(best, tuple(best.sizes), FAR)
+        for _ in range(PASSES if best.reached else 0):
+            near = [self.adopt(choice, best.sizes) for choice in neighbours(best.choice)]
+            finer = self.refine(min([best, *near], key=lambda each: each.rank), tuple(best.sizes))
+            if finer is best:
+                break
+            best = finer
 
     def _choice(self, method: str, quantizer: str) -> Choice:
         return Choice(method, quantizer, option=self.option, batch_size=self.batch_size)
@@ -146,7 +186,7 @@ class FewestBits:
     def run(self, choice: Choice) -> Attempt:
         """Run a choice with practical step sizes."""
         try:
-            method: Any = choice.make(self.problem, self.network)
+            method: Any = self._make(choice)
             sizes = {name: float(getattr(method, name)) for name in method.step_size_names}
             return self._sweep(choice, method, [sizes])[0]
         except InputError as error:  # no stable step sizes, or a quantizer that the method cannot use
@@ -155,7 +195,12 @@ class FewestBits:
 
     def adopt(self, choice: Choice, sizes: dict[str, float]) -> Attempt:
         """Run a choice with the step sizes of another."""
-        return self._sweep(choice, choice.make(self.problem, self.network, None, **sizes), [dict(sizes)])[0]
+        return self._sweep(choice, self._make(choice, **sizes), [dict(sizes)])[0]
+
+    def _make(self, choice: Choice, **sizes: float) -> Method:
+        """Return the method of a choice, for the target if it is made for one."""
+        aimed = self.goal == "error" and find_method(choice.method).for_target
+        return choice.make(self.problem, self.network, None, self.until if aimed else None, **sizes)
 
     def refine(self, start: Attempt, names: Sequence[str], far: Sequence[int] = ()) -> Attempt:
         """Try step sizes around those of an attempt, one name after the other, and return the best attempt.
@@ -177,7 +222,7 @@ class FewestBits:
 
     def _around(self, best: Attempt, name: str, offsets: Sequence[int]) -> list[Attempt]:
         self._say(f"{best.choice.method} with {best.choice.quantizer}: {len(offsets)} values of {name}")
-        method = best.choice.make(self.problem, self.network, None, **best.sizes)
+        method = self._make(best.choice, **best.sizes)
         grid = [moved(method, best.sizes, name, offset) for offset in offsets]
         return self._sweep(best.choice, method, grid, best.enough)
 

@@ -55,7 +55,7 @@ def make_method(
         faults: What goes wrong in the network, for step sizes that depend on it.
         **choices: `option` (the gradients: "A" dual, "B" full, "C" stochastic, "D" variance-reduced), `batch_size` (for
             options C and D), `messages` and `corrected` (of "primal-dual"), `local_steps` (of "edge-dual"), `chunks`
-            (of "tree" and "newton-tree"), and step sizes by name, such as `theta=0.5`.
+            (of "tree", "newton-tree" and "twin-tree"), and step sizes by name, such as `theta=0.5`.
 
     Example:
         >>> import lessbits

@@ -59,7 +59,8 @@ def estimate_fewest_bits(
     found: list[Estimate | None] = []
     predicted: Estimate | None = None
     for kind in all_methods():
-        if not kind.may_send_fewest_bits(problem):
+        # What is made for a target does not converge at one rate, so that a short run tells nothing.
+        if kind.for_target or not kind.may_send_fewest_bits(problem):
             continue
         if kind.predictable:
             choices = predictable_choices(kind.name, problem.dim, kept)

@@ -48,7 +48,10 @@ class ChunkRecorder:
         self.recorder.restore(saved.records)
         self.last = saved.iteration
         self.since = dict(saved.since)
-        return put_leaves(state, {name: jnp.array(leaf) for name, leaf in saved.state.items()}), saved.iteration
+        # Of arrays without an axis of nodes or links, ranks may have saved one copy each.
+        sizes = {name: slice(len(leaf)) for name, leaf in name_leaves(state).items()}
+        own = {name: jnp.array(leaf[sizes[name]]) for name, leaf in saved.state.items()}
+        return put_leaves(state, own), saved.iteration
 
     def record(self, chunk: Any, seconds: float) -> None:
         """Add the records of a chunk."""
