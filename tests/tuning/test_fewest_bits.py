@@ -95,6 +95,26 @@ def test_ill_conditioned_problems_are_offered_acceleration(condition, methods, m
     assert tried == methods
 
 
+def test_methods_for_a_target_are_searched_for_it_where_it_is_a_squared_error(monkeypatch):
+    monkeypatch.setattr("lessbits.methods.scheduled.SCALES", (1,))
+    problem, network = Consensus.random(8, 20), make_network("star", 8)
+    search = FewestBits(problem, network, 1e-2, iterations=500)
+    (best,) = search.search(["scheduled"])
+    assert best.reached
+    method = best.choice.make(problem, network, None, 1e-2, **best.sizes)
+    trace = simulate(problem, network, method, iterations=500, until=1e-2, record_every=1)
+    assert trace["wire_bits_per_link"][-1] == pytest.approx(best.bits, rel=1e-4)
+    assert trace["iteration"][-1] <= len(method.table.theta)  # the schedule is for this target
+    assert method.chosen_with.bits_per_link == 64  # one float32 up and one down each of the seven edges
+    names = [
+        [kind.name for kind in FewestBits(problem, network, 1e-2, goal)._candidates(Constraints())] for goal in GOALS
+    ]
+    assert ["scheduled" in each for each in names] == [True, False]
+
+
+GOALS = ("error", "suboptimality")
+
+
 @pytest.mark.slow
 def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -5,7 +5,7 @@
 3. Refine the winners: try slightly coarser and finer quantizers, and step sizes around theirs.
 
 Practical step sizes use only the smoothness of the worst node, so they may be far off on ill-conditioned problems.
-There the search of step sizes starts with a wider range, and includes `accelerated`.
+There the search of step sizes starts with a wider range, and includes `accelerated` and `proximal`.
 """
 
 import math
