@@ -72,15 +72,15 @@ def shown(cells):
 
 
 def gaps(cells):
-    """Say which cells were not measured."""
-    named_rows = {}
+    """Say how many cells of each row were not measured; the whole table says which, column by column."""
+    missing = {}
     for column, target in columns():
         for row in unknown(found_in(cells, column, target), column):
-            named_rows.setdefault(row, []).append(named(column, target))
-    if not named_rows:
+            missing[row] = missing.get(row, 0) + 1
+    if not missing:
         return "All rows were measured in all columns that they are for.\n"
-    words = [f"{ROWS[row].title} ({'; '.join(where)})" for row, where in named_rows.items()]
-    return f"Not measured: {', '.join(words)}.\n"
+    words = [f"{ROWS[row].title} in {count}" for row, count in missing.items()]
+    return f"Not measured, of {len(columns())} columns at most: {', '.join(words)}.\n"
 
 
 def fastest(cells):
