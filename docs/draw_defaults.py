@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "defaults"))
 
 from draw_pictures import write_svg  # noqa: E402
-from table import KINDS, ratio  # noqa: E402
+from table import KINDS, ratio, whole  # noqa: E402
 
 TICKS = (1, 2, 5, 10, 20)
 
@@ -26,7 +26,7 @@ TICKS = (1, 2, 5, 10, 20)
 def plot() -> Any:
     """Plot the share of combinations within each ratio."""
     lines = (ROOT / "benchmarks" / "defaults" / "results.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = whole([json.loads(line) for line in lines])
     figure, ((axis,),) = new_figure(1, 1, width=6.4, height=3.6)
     for number, name in enumerate(dict.fromkeys(row["method"] for row in rows)):
         for kind, style in zip(KINDS, (":", "-"), strict=True):

@@ -10,8 +10,8 @@ each, and for primal-dual, LEAD and accelerated with the same quantizer:
 - tuned: the fewest bits that `lessbits.tune` finds over all step sizes, which knows x*, from the better of these two
 
 Every row is kept in FILE as it is found, so that a second call goes on from there. Then the distribution of the ratios
-is printed; docs/draw_defaults.py draws it. Cases from 1000 on were used while the rules were made, those from 0 to 49
-were not. Cases -3 to -1 are like those of an audit.
+of the first cases, as far as all are known, is printed; docs/draw_defaults.py draws it. Cases from 1000 on were used
+while the rules were made, those from 0 to 49 were not. Cases -3 to -1 are like those of an audit.
 """
 
 import argparse
@@ -23,12 +23,11 @@ from pathlib import Path
 
 from cases import draw_case
 from runs import make_row
-from table import KINDS, ratio, show
+from table import KINDS, METHODS, ratio, show, whole
 
 from lessbits._internal.programs import keep_compiled
 
 HERE = Path(__file__).parent
-METHODS = ("primal-dual", "lead", "accelerated")
 
 
 def main():
@@ -58,7 +57,7 @@ def main():
             print(row["seed"], row["method"], f"{ratios}, {seconds:.0f} s", flush=True)
     rows.sort(key=lambda row: (row["seed"], METHODS.index(row["method"])))
     told.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    show(rows)
+    show(whole(rows))
 
 
 def _length(number):

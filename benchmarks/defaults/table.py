@@ -5,11 +5,30 @@ import math
 import numpy as np
 
 KINDS = ("before", "practical")
+METHODS = ("primal-dual", "lead", "accelerated")
 
 
 def ratio(row, kind):
     """Return the bits over the tuned ones; infinite if the target was not reached."""
     return row[kind]["bits"] / row["tuned"]["bits"] if row[kind]["reached"] else math.inf
+
+
+def whole(rows):
+    """Return the rows of the first cases, up to the first of which a method is missing.
+
+    While not all have been run, those known may be the quick ones, which would be no fair sample.
+    """
+    known = {(row["seed"], row["method"]) for row in rows}
+    missing = [seed for seed in _seeds(rows) if any((seed, name) not in known for name in METHODS)]
+    return sorted(
+        (row for row in rows if row["seed"] < min(missing, default=math.inf)),
+        key=lambda row: (row["seed"], METHODS.index(row["method"])),
+    )
+
+
+def _seeds(rows):
+    seeds = [row["seed"] for row in rows]
+    return range(min(seeds, default=0), max(seeds, default=0) + 1)
 
 
 def show(rows):
