@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tiers import slow_but
 
 import lessbits
 from lessbits import Settings, Trace
+from lessbits._internal import logging as library_logging
 from lessbits.cli.app import app
 from lessbits.engines.interrupts import Interrupts
 
@@ -97,6 +99,17 @@ def test_the_papers_command_line_prints_one_json_object_and_nothing_else():
     assert result["compile_seconds"] > 0
     assert result["settings"]["theta"] == 1.2589
     assert result["settings"]["quantizer"] == "dit-4"
+
+
+def test_a_quiet_command_does_not_say_that_it_is_slow(monkeypatch, capsys):
+    class AtOnce(threading.Timer):
+        def start(self):
+            self.function(*self.args)
+
+    monkeypatch.setattr(library_logging.threading, "Timer", AtOnce)
+    monkeypatch.setattr(library_logging, "AGAIN", 0.0)
+    assert run_command(monkeypatch, capsys, "run", *SMALL, "--quiet").err == ""
+    assert "compiling the run …" in run_command(monkeypatch, capsys, "run", *SMALL).err  # this one is not quiet
 
 
 @pytest.mark.parametrize("option", slow_but(["D"], ["B", "D"]))

@@ -45,8 +45,8 @@ def show_messages() -> None:
         logger.addHandler(StandardError())
 
 
-def leave_slow_steps_to_others() -> None:
-    """Say nothing about steps that take long: another process of this job does the same, and says so."""
+def hide_slow_steps() -> None:
+    """Say nothing about steps that take long."""
     slow_logger.setLevel(logging.ERROR)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lessbits._internal.logging import show_messages
+from lessbits._internal.logging import show_messages, slow_logger
 from lessbits._internal.streams import open_closed_streams
 from lessbits.cli import advise, compare, data, demo, launch, peer, report, reproduce, run, theory, tune
 from lessbits.cli.exit_status import INTERRUPTED, explain, leave, report_error
@@ -67,6 +67,7 @@ def main() -> None:
 def run_command() -> None:
     """Run the command line and exit; a user's mistake prints one line and has status 2."""
     show_messages()
+    level = slow_logger.level
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows ? instead of a traceback
@@ -79,4 +80,6 @@ def run_command() -> None:
             raise
         report_error(error, ending)
         status = ending.status
+    finally:
+        slow_logger.setLevel(level)  # --quiet is meant for this command
     leave(status)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from lessbits._internal.logging import hide_slow_steps
 from lessbits.cli.checks import check_not_read
 from lessbits.cli.help import complete_from, complete_setting
 from lessbits.cli.output import json_path
@@ -102,9 +103,16 @@ _SETTINGS_FILE = typer.Argument(
 )
 
 
-def output_flag(text: str, *names: str, kind: type | None = None) -> Any:
+def output_flag(text: str, *names: str, kind: type | None = None, callback: Callable[[Any], Any] | None = None) -> Any:
     """Declare a flag of the group Output; `kind` is int or float for one that holds a number."""
-    return typer.Option(*names, help=text, rich_help_panel="Output", show_default=False, parser=number_parser(kind))
+    return typer.Option(
+        *names,
+        help=text,
+        rich_help_panel="Output",
+        show_default=False,
+        parser=number_parser(kind),
+        callback=callback,
+    )
 
 
 def folder_flag(text: str, *names: str) -> Any:
@@ -133,7 +141,17 @@ def search_flag(text: str, *names: str, values: Sequence[str] = (), kind: type |
     )
 
 
-Quiet = Annotated[bool, output_flag("Print no progress; the result is still printed.", "--quiet", "-q")]
+def _quieten(quiet: bool) -> bool:
+    """Say nothing of slow steps in a quiet command."""
+    if quiet:
+        hide_slow_steps()
+    return quiet
+
+
+Quiet = Annotated[
+    bool,
+    output_flag("Print no progress; the result is still printed.", "--quiet", "-q", callback=_quieten),
+]
 Json = Annotated[
     str | None, output_flag("Write the result as one JSON object to this file; - prints it and nothing else.", "--json")
 ]

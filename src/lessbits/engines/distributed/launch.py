@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Any, Self, TextIO
 
-from lessbits._internal.logging import leave_slow_steps_to_others
+from lessbits._internal.logging import hide_slow_steps
 from lessbits._internal.streams import discard
 from lessbits.engines.distributed.processes import (
     JOB,
@@ -64,7 +64,7 @@ def become_rank() -> None:
     if (rank := rank_number()) is not None:
         die_with_parent()
         if rank > 0:
-            leave_slow_steps_to_others()
+            hide_slow_steps()  # rank 0 does the same, and says so
     if JOB in os.environ and os.environ.get("HYDRA_IFACE") == LOOPBACK_DEVICE:
         close_to_other_machines()
 
