@@ -13,6 +13,7 @@ from lessbits import (
     LeastSquares,
     Logistic,
     Scheduled,
+    Start,
     load_samples,
     make_method,
     make_network,
@@ -45,6 +46,7 @@ def in_numpy(schedule, later, iterations, seed=0):
     own, laplacian = np.asarray(PROBLEM.vectors), RING.laplacian().toarray()
     x, z, h = own.copy(), np.zeros_like(own), np.zeros_like(own)
     for k in range(iterations):
+        z = x - own if k == len(schedule.theta) else z
         theta, eta, alpha, spacing = later(k) if k >= len(schedule.theta) else [row[k] for row in schedule]
         spacing = float(np.float32(spacing))  # as quantizers have it
         draw = message_draws(Step(make_seed(seed), jnp.int32(k)), jnp.arange(NODES), per_link=False)
@@ -65,6 +67,21 @@ def test_a_run_is_the_schedule_in_plain_numpy():
 
     trace = simulate(PROBLEM, RING, method, iterations=COUNT + 9)
     np.testing.assert_allclose(trace.x, in_numpy(schedule, later, COUNT + 9), rtol=0, atol=1e-9)
+
+
+def test_the_error_does_not_rise_after_the_schedule():
+    """On a complete network one exchange with ηθ = 1 finds the average, and leaves twice the right z for η = 1/2."""
+    schedule = Schedule(*(np.array([number]) for number in (2.0, 0.5, 1.0, 2.0**-10)))
+    trace = simulate(PROBLEM, make_network("complete", NODES), method_of(schedule, first=2**-10), iterations=30)
+    assert max(trace["error"][1:]) < 1.1 * trace["error"][1] < 1e-3
+
+
+def test_nodes_that_start_elsewhere_still_come_to_the_average():
+    """The mean of their iterates is not the average at the end of the schedule."""
+    trace = simulate(
+        PROBLEM, RING, method_of(by_hand(), first=1e-3), iterations=500, start=Start(np.ones((NODES, DIM)))
+    )
+    assert trace["error"][-1] < 1e-12
 
 
 def test_spacings_are_those_of_the_table_and_then_fall():

@@ -10,6 +10,10 @@ with which the target should be reached with the fewest bits (theory/schedules.p
 the network, from L and μ, and from the sizes of the first iterates and gradients. Where the run has not reached its
 target after K iterations, because it differs from the model, it continues as LEAD does: with constant step sizes, and
 spacings that shrink by a constant factor. So it converges all the same.
+
+A schedule is for x_i alone. It may leave z_i far from ∇f_i(x*), and x_i would then go far away before it comes back.
+Nodes that average their own vectors c_i mend this without a message: z_i = ∇f_i(x_i) = x_i - c_i after K iterations. It
+sums to zero, as the mean of all x_i is that of all c_i from the start on, and is as near to ∇f_i(x*) as x_i is to x*.
 """
 
 from dataclasses import replace
@@ -19,15 +23,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.pytrees import pytree, static
+from lessbits._internal.pytrees import choose_rows, pytree, static
 from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.choosing import ChosenWith, remember_cost
-from lessbits.methods.gradients import Gradients
+from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.outbox import Outbox
 from lessbits.methods.prediction import predict_step_sizes, theory_inputs
-from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
+from lessbits.methods.primal_dual import PrimalDual
 from lessbits.methods.scheduling import REDUCTION, agreement_bits, first_error, modes_of, scheduled_steps
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
@@ -37,6 +41,17 @@ from lessbits.theory.theorems import corrected_step_sizes
 
 LEAST_ALPHA = 0.5  # after the schedule
 SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that a search tries
+
+
+class ScheduledState(NamedTuple):
+    """The state of Algorithm 1 (PrimalDualState), and whether the mean of all x is the solution from the start on."""
+
+    x: jax.Array
+    z: jax.Array
+    memory: Any
+    anchor: Anchor | None
+    lost: jax.Array | None
+    centred: jax.Array | None  # a bool for each node, or None
 
 
 class StepTable(NamedTuple):
@@ -142,19 +157,26 @@ class Scheduled(Method):
         """The quantizer of the one message per iteration."""
         return (self.quantizer,)
 
-    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> PrimalDualState:
+    def init(self, problem: Problem, local: LocalNetwork, start: Start) -> ScheduledState:
         """Return the first state: any x⁰ and h⁰, and a z⁰ that sums to zero."""
-        return self.at(Step(jnp.zeros(2, jnp.uint32), jnp.int32(0))).init(problem, local, start)
+        first = self.at(Step(jnp.zeros(2, jnp.uint32), jnp.int32(0))).init(problem, local, start)
+        centred = jnp.ones_like(local.nodes, bool) if problem.averages and start.x is None else None
+        return ScheduledState(*first, centred)
 
     def send(
-        self, step: Step, state: PrimalDualState, problem: Problem, local: LocalNetwork
-    ) -> tuple[PrimalDualState, Outbox, jax.Array]:
+        self, step: Step, state: ScheduledState, problem: Problem, local: LocalNetwork
+    ) -> tuple[ScheduledState, Outbox, jax.Array]:
         """Compute y, and compress its difference to the memory."""
+        if state.centred is not None:
+            ends = state.centred & (step.iteration == self.table.theta.shape[0])
+            z = choose_rows(ends, problem.gradient(state.x), state.z)
+            lost = None if state.lost is None else choose_rows(ends, jnp.zeros_like(z), state.lost)
+            state = state._replace(z=z, lost=lost)
         return self.at(step).send(step, state, problem, local)
 
     def receive(
-        self, step: Step, state: PrimalDualState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
-    ) -> PrimalDualState:
+        self, step: Step, state: ScheduledState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
+    ) -> ScheduledState:
         """Take the dual step, and compute x⁺ = y + η(z⁺ - z)."""
         return self.at(step).receive(step, state, outbox, inbox, local)
 
