@@ -9,7 +9,7 @@ from lessbits.errors import InputError
 from lessbits.methods.prediction import theory_inputs
 from lessbits.methods.request import MethodRequest
 from lessbits.networks.network import Network
-from lessbits.quantizers.fading import Fading
+from lessbits.quantizers.fading import LARGEST, Fading
 from lessbits.theory import schedule_modes, schedules
 from lessbits.theory.mean_square import CURVATURES, WORST_CONDITION
 from lessbits.theory.schedule_modes import Modes, Schedule
@@ -34,7 +34,7 @@ def scheduled_steps(request: MethodRequest) -> Schedule:
             "give a target above 0 and below that"
         )
     codec = make_codec(request.quantizer, modes.dim)
-    question = (modes, target, 8 * header_bytes(codec) + MODEL_BITS)
+    question = (modes, target, 8 * header_bytes(codec) + MODEL_BITS, LARGEST)
 
     def search() -> list[float]:
         return [float(number) for row in find_schedule(*question) for number in row]

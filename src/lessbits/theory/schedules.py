@@ -1,8 +1,7 @@
 """The search for schedules: L-BFGS over the step sizes and spacings of all iterations, for several numbers of them."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +12,12 @@ from lessbits.theory.schedule_modes import Modes, Schedule, course, entropies, e
 
 LEAST_ROOM = 0.02  # share of the target that is left to the noise at least
 STARTED_ROOM = 0.9  # share of the target above which the error from the start is penalized
-PENALTY = 50.0  # for that, in kbit per factor e
+PENALTY = 50.0  # for that, and for levels that are too large, in kbit per factor e at least
+DEARER = 5.0  # how much more than what this factor takes in iterations the penalty is at least
+LEVEL_BITS = 2.0  # of a coordinate of a message, about
 SHARES = (0.55, 0.25, 0.1)  # of the iterations that constant step sizes need: where searches start
+LONGER = (1.0, 2.0)  # where they start if no schedule that is found reaches the target
+REACHED = 0.1  # factors e by which limits may be missed: they are met in the end
 STEPS = (120, 600)  # of L-BFGS: for each number of iterations, and at the end
 FLATNESS = 1e-6  # relative decrease of the bits at which L-BFGS ends
 LENGTHS = (0.7, 1.4, 0.87, 1.15)  # factors on the number of iterations that are tried in turn
@@ -25,7 +28,7 @@ OCTAVE_STEPS = 16  # spacings in an octave, as `fading` has them
 BOUNDS = ((-12.0, 0.0), (-12.0, 0.0), (-6.0, 8.0), (-60.0, 20.0))  # of the rows of a point
 
 
-def find_schedule(modes: Modes, target: float, header: float) -> Schedule:
+def find_schedule(modes: Modes, target: float, header: float, most_level: float) -> Schedule:
     """Return the schedule with the fewest bits for which the model expects a squared error below `target`.
 
     Every iteration is stable by itself: η ≤ 1/L and ηθ ≤ 1/λ_max. So the run does not explode where the model is wrong.
@@ -35,50 +38,68 @@ def find_schedule(modes: Modes, target: float, header: float) -> Schedule:
         modes: The modes.
         target: E‖x_i - x*‖² to reach, mean over the nodes.
         header: Bits of a message besides its levels.
+        most_level: The largest level of a message. A quantizer takes a coarser grid than the schedule's beyond it.
     """
     with jax.enable_x64(True):
-        search = _Search(modes, target, header)
-        best = min((search.descend(point, STEPS[0]) for point in search.starts()), key=lambda found: found[0])
+        search = _Search(modes, target, header, most_level)
+        best = min((search.descend(search.start(share), STEPS[0]) for share in SHARES), key=_cost)
+        for share in LONGER:
+            if best.missed > REACHED:
+                best = min(best, search.descend(search.start(share), STEPS[0]), key=_cost)
         for factor in LENGTHS:
             while True:
-                length = best[1].shape[1]
+                length = best.point.shape[1]
                 changed = min(max(1, round(length * factor)), LONGEST)
-                tried = search.descend(_stretched(best[1], changed), STEPS[0]) if changed != length else best
-                if tried[0] >= best[0]:
+                tried = search.descend(_stretched(best.point, changed), STEPS[0]) if changed != length else best
+                if tried.cost >= best.cost:
                     break
                 best = tried
         # Errors of runs vary: they should be below the target in nearly all.
-        expected = expected_course(modes, search.schedule(best[1]))
+        expected = expected_course(modes, search.schedule(best.point))
         search.target = target * target / (target + DEVIATIONS * expected.deviation)
-        end = search.descend(best[1], STEPS[1])
-        if end[0] > WORSE * best[0]:  # the lower target has led L-BFGS astray
+        end = search.descend(best.point, STEPS[1])
+        if end.cost > WORSE * best.cost:  # the lower target has led L-BFGS astray
             search.target, end = target, best
-        return _on_grid(modes, search.schedule(end[1]), target)
+        return _on_grid(modes, search.schedule(end.point), target)
+
+
+class _Found(NamedTuple):
+    """A point, its cost, and by how many factors e it misses its limits."""
+
+    cost: float
+    missed: float
+    point: np.ndarray
+
+
+def _cost(found: _Found) -> float:
+    return found.cost
 
 
 class _Search:
     """Schedules as points: rows log(ηL), log(ηθλ_max), log-odds of α, and log Δ up to a common factor."""
 
-    def __init__(self, modes: Modes, target: float, header: float) -> None:
+    def __init__(self, modes: Modes, target: float, header: float, most_level: float) -> None:
         self.modes = Modes(*(jnp.asarray(each) for each in modes))  # type: ignore[arg-type]
         self.target, self.header = target, header
+        # The largest of d normal numbers is about √(2 ln d) deviations, hardly ever one more.
+        self.finest = math.log(most_level / (math.sqrt(2 * math.log(max(modes.dim, 2))) + 1))
         self.smoothness, self.largest = float(modes.curvature.max()), float(modes.eigenvalue.max())
+        self.connected = float(modes.eigenvalue[modes.eigenvalue > 0].min() / self.largest)
+        conditioned = max(float(modes.curvature.min() / self.smoothness), 4 / LONGEST)
+        self.fold = 1 / (2 * min(math.sqrt(self.connected), conditioned))  # iterations for a factor e of the error
+        kbit = self.fold * (LEVEL_BITS * modes.dim + header) / 1000
+        self.penalty = max(PENALTY, DEARER * kbit)
         self.table = jnp.asarray(entropies())
-        self.judge = quick_jit(jax.value_and_grad(self.cost))
+        self.judge = quick_jit(jax.value_and_grad(self.cost, has_aux=True))
 
-    def starts(self) -> Iterator[np.ndarray]:
-        """Yield points to start from: Nesterov's method for the network, for as long as it needs, and shorter."""
-        eigenvalues, curvatures = np.asarray(self.modes.eigenvalue), np.asarray(self.modes.curvature)
-        connected = float(eigenvalues[eigenvalues > 0].min() / self.largest)
-        conditioned = float(curvatures.min() / self.smoothness)
-        momentum = min(1.0, 2 * math.sqrt(connected))
+    def start(self, share: float) -> np.ndarray:
+        """Return a point to start from: Nesterov's method for the network, for a share of what it needs."""
+        momentum = min(1.0, 2 * math.sqrt(self.connected))
         first = float(self.modes.dim * jnp.max(self.modes.start**2))
         folds = math.log(max(first / self.target, math.e))
-        needed = folds / (2 * min(math.sqrt(connected), max(conditioned, 4 / LONGEST)))
-        for share in SHARES:
-            count = min(max(2, round(share * needed)), LONGEST)
-            levels = math.log(max(momentum, 1e-3)), math.log(0.9), -1.0
-            yield np.array([*(np.full(count, level) for level in levels), np.linspace(0, -folds / 2, count)])
+        count = min(max(2, round(share * folds * self.fold)), LONGEST)
+        levels = math.log(max(momentum, 1e-3)), math.log(0.9), -1.0
+        return np.array([*(np.full(count, level) for level in levels), np.linspace(0, -folds / 2, count)])
 
     def sizes(self, point: Any) -> tuple[jax.Array, ...]:
         """Return θ, η, α and log Δ of each iteration."""
@@ -86,23 +107,28 @@ class _Search:
         eta = jnp.exp(eta) / self.smoothness
         return jnp.exp(dual) / (eta * self.largest), eta, jax.nn.sigmoid(odds), spacing
 
-    def cost(self, point: jax.Array, count: jax.Array, target: jax.Array) -> jax.Array:
-        """Return kbit per link of the first `count` iterations, with the spacings that the target asks for."""
+    def cost(self, point: jax.Array, count: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return kbit per link of the first `count` iterations, with the spacings that the target asks for.
+
+        Limits that are missed add to it, and are returned, too, in factors e.
+        """
         sizes = self.sizes(point)
         *squares, first, second = course(self.modes, sizes, count)
         started, noisy = (self.error(each) for each in squares)
         square = room(started, target) / noisy
         ratio = 0.5 * jnp.log(first + square * second) - (sizes[3] + 0.5 * jnp.log(square))[:, None]
         bits = self.modes.dim * smooth_entropy(ratio, self.table) @ self.modes.links + self.header
-        sent = jnp.sum(jnp.where(jnp.arange(point.shape[1]) < count, bits, 0))
-        return sent / 1000 + PENALTY * jnp.maximum(jnp.log(started / (STARTED_ROOM * target)), 0)
+        here = jnp.arange(point.shape[1]) < count
+        beyond = jnp.where(here, jnp.maximum(ratio - self.finest, 0).max(axis=1), 0)
+        missed = jnp.maximum(jnp.log(started / (STARTED_ROOM * target)), 0) + beyond.sum()
+        return jnp.sum(jnp.where(here, bits, 0)) / 1000 + self.penalty * missed, missed
 
     def error(self, squares: jax.Array) -> jax.Array:
         """Return E‖x_i - x*‖² from the mean squares of coordinates of each mode."""
         return self.modes.dim * jnp.sum(self.modes.share * squares)
 
-    def descend(self, point: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
-        """Return the cost and the point that L-BFGS finds in so many steps."""
+    def descend(self, point: np.ndarray, steps: int) -> _Found:
+        """Return what L-BFGS finds in so many steps."""
         from scipy.optimize import minimize
 
         rows, count = point.shape
@@ -112,7 +138,7 @@ class _Search:
 
         def judged(flat: np.ndarray) -> tuple[float, np.ndarray]:
             padded[:, :count] = flat.reshape(rows, count)
-            cost, slope = self.judge(padded, count, self.target)
+            (cost, _), slope = self.judge(padded, count, self.target)
             if not (np.isfinite(cost) and np.isfinite(slope).all()):
                 return 1e9, np.zeros_like(flat)
             return float(cost), np.asarray(slope)[:, :count].ravel()
@@ -121,7 +147,9 @@ class _Search:
         limits = [limit for limit in BOUNDS for _ in range(count)]
         start = np.clip(point, lower, upper).ravel()
         end = minimize(judged, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)
-        return float(end.fun), end.x.reshape(rows, count)
+        padded[:, :count] = end.x.reshape(rows, count)
+        (cost, missed), _ = self.judge(padded, count, self.target)
+        return _Found(float(cost), float(missed), padded[:, :count].copy())
 
     def schedule(self, point: np.ndarray) -> Schedule:
         """Return the schedule of a point."""
