@@ -28,10 +28,10 @@ from lessbits._internal.randomness import Step
 from lessbits.errors import InputError
 from lessbits.methods.base import Method, MethodRequest, Start, StepSize
 from lessbits.methods.choosing import ChosenWith, remember_cost
-from lessbits.methods.gradients import Anchor, Gradients
+from lessbits.methods.gradients import Gradients
 from lessbits.methods.outbox import Outbox
 from lessbits.methods.prediction import predict_step_sizes, theory_inputs
-from lessbits.methods.primal_dual import PrimalDual
+from lessbits.methods.primal_dual import PrimalDual, PrimalDualState
 from lessbits.methods.scheduling import REDUCTION, agreement_bits, first_error, modes_of, scheduled_steps
 from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
@@ -44,14 +44,15 @@ SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that a search tries
 
 
 class ScheduledState(NamedTuple):
-    """The state of Algorithm 1 (PrimalDualState), and whether the mean of all x is the solution from the start on."""
+    """The state of Algorithm 1, and whether the mean of all x is the solution from the start on."""
 
-    x: jax.Array
-    z: jax.Array
-    memory: Any
-    anchor: Anchor | None
-    lost: jax.Array | None
+    inner: PrimalDualState
     centred: jax.Array | None  # a bool for each node, or None
+
+    @property
+    def x(self) -> jax.Array:
+        """The iterate."""
+        return self.inner.x
 
 
 class StepTable(NamedTuple):
@@ -161,24 +162,26 @@ class Scheduled(Method):
         """Return the first state: any x⁰ and h⁰, and a z⁰ that sums to zero."""
         first = self.at(Step(jnp.zeros(2, jnp.uint32), jnp.int32(0))).init(problem, local, start)
         centred = jnp.ones_like(local.nodes, bool) if problem.averages and start.x is None else None
-        return ScheduledState(*first, centred)
+        return ScheduledState(first, centred)
 
     def send(
         self, step: Step, state: ScheduledState, problem: Problem, local: LocalNetwork
     ) -> tuple[ScheduledState, Outbox, jax.Array]:
         """Compute y, and compress its difference to the memory."""
+        inner = state.inner
         if state.centred is not None:
             ends = state.centred & (step.iteration == self.table.theta.shape[0])
-            z = choose_rows(ends, problem.gradient(state.x), state.z)
-            lost = None if state.lost is None else choose_rows(ends, jnp.zeros_like(z), state.lost)
-            state = state._replace(z=z, lost=lost)
-        return self.at(step).send(step, state, problem, local)
+            z = choose_rows(ends, problem.gradient(inner.x), inner.z)
+            lost = None if inner.lost is None else choose_rows(ends, jnp.zeros_like(z), inner.lost)
+            inner = inner._replace(z=z, lost=lost)
+        inner, outbox, work = self.at(step).send(step, inner, problem, local)
+        return state._replace(inner=inner), outbox, work
 
     def receive(
         self, step: Step, state: ScheduledState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
     ) -> ScheduledState:
         """Take the dual step, and compute x⁺ = y + η(z⁺ - z)."""
-        return self.at(step).receive(step, state, outbox, inbox, local)
+        return state._replace(inner=self.at(step).receive(step, state.inner, outbox, inbox, local))
 
     def choices(self) -> list[str]:
         """Return the length of the schedule."""
