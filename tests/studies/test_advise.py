@@ -145,6 +145,16 @@ def test_advice_without_strong_convexity_says_what_no_theorem_tells(capsys):
     assert "no theorem tells how much compression is free" in flat(capsys.readouterr().out)
 
 
+@pytest.mark.parametrize(("trials", "bits", "words"), [(3, 2e6, "3 trial runs, 70 iterations, 2 Mbit"), (3, 99.0, "")])
+def test_advice_says_what_choosing_step_sizes_costs_if_it_is_more_than_the_run(trials, bits, words, capsys):
+    cost = {"trials": trials, "iterations": 70, "bits_per_link": bits}
+    row = {**Choice("lead", "dit-4")._asdict(), **ROW, "chosen_with": cost}
+    advice_report({"network": "ring", "free": None, "fewest": {"until": 1e-3, "goal": "error", "expected": [row]}})
+    out = flat(capsys.readouterr().out)
+    assert ("Choosing step sizes took" in out) == bool(words)
+    assert words in out
+
+
 def test_theory_refuses_a_biased_quantizer():
     with pytest.raises(InputError, match="unbiased"):
         describe_theory(Settings(quantizer="top-5"))

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from lessbits._internal.terminal import Terminal, number_table
 from lessbits._internal.wording import human
-from lessbits.report.text import step_sizes_in_words
+from lessbits.report.text import choosing_in_words, step_sizes_in_words
 from lessbits.tuning.ranking_table import with_range
 
 MAX_RANKED = 8  # rows of a ranking
@@ -77,6 +77,9 @@ def _print_fewest(console: Terminal, fewest: dict[str, Any]) -> None:
         console.print()
         console.print(f"{words}, {human(row['bits'])} per link with {choice_in_words(row)}:")
         console.print(f"  {row['command']}", soft_wrap=True)
+        cost = row.get("chosen_with")
+        if cost and cost["bits_per_link"] > row["bits"]:
+            console.print(f"Choosing {choosing_in_words(cost)}.")
 
 
 def choice_in_words(row: dict[str, Any]) -> str:

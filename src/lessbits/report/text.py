@@ -65,11 +65,8 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
     }
     if prepared >= 0.1:
         facts["time"] += f"; before that {prepared:.3g} s for the problem, its solution and step sizes"
-    if (chosen := trace.provenance.get("chosen_with") or {}).get("trials"):
-        facts["choosing"] = (
-            f"step sizes took {counted(chosen['trials'], 'trial run')}, {chosen['iterations']} iterations, "
-            f"{human(chosen['bits_per_link'])} per link, not counted above"
-        )
+    if words := choosing_in_words(trace.provenance.get("chosen_with")):
+        facts["choosing"] = words
     if len(trace.x) < settings["nodes"]:
         facts["x"] = "stays at the ranks, as nothing is scored; --solution FILE gathers it"
     if settings["engine"] == "mpi":
@@ -84,6 +81,20 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
     if "simulated_seconds" in last:
         facts["simulated time"] = f"{last['simulated_seconds']:.4g} s on these links"
     Terminal().print(fact_table(facts))
+
+
+def choosing_in_words(cost: Mapping[str, Any] | None) -> str:
+    """Return what choosing the step sizes cost, which no count of a run's bits includes; empty if nothing.
+
+    >>> choosing_in_words({"trials": 0, "iterations": 0, "bits_per_link": 64.0})
+    'what nodes agreed on before the run took 64 bit per link, not counted above'
+    """
+    if not cost or not cost["bits_per_link"]:
+        return ""
+    bits = f"{human(cost['bits_per_link'])} per link, not counted above"
+    if not cost["trials"]:
+        return f"what nodes agreed on before the run took {bits}"
+    return f"step sizes took {counted(cost['trials'], 'trial run')}, {cost['iterations']} iterations, {bits}"
 
 
 def _scores(last: dict[str, Any]) -> dict[str, str]:
