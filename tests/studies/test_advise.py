@@ -170,6 +170,7 @@ def test_advise_speaks_plain_words(monkeypatch, capsys):
     assert "star, 100 nodes" in out
     assert "Network(" not in out
     assert "Messages may be compressed up to ω = 100 before more iterations are needed" in out
+    assert "Only ω = 2.02 of this is proven (docs/theorems.md)" in out
     assert "rand-3 82.3 240 33.4 × 5.90 ×" in out
     assert "With the paper's messages take the quantizer dit-1: 14.2 times fewer bits per iteration" in out
 
@@ -219,4 +220,5 @@ def test_theory_prints_what_it_computes(monkeypatch, capsys):
     iterations = round(np.log(10) / row["rate"])
     assert f"B {row['theta']:.4g} 1 {row['rate']:.3g} {iterations:,} {row['practical_theta']:.4g}" in out
     assert "ρ = 100, ρ_∞ = 1" in out
-    assert "ω = 7.9057; free up to ω = 100" in out
+    assert "ω = 7.9057; free up to ω = 100 by the paper" in out
+    assert "proven up to 2.02" in out

@@ -149,8 +149,8 @@ def theory_report(facts: dict[str, Any]) -> None:
                 "problem": f"L = {facts['smoothness']:.5g} (single samples {facts['sample_smoothness']:.5g}), "
                 f"μ = {facts['convexity']:.5g}, κ = {facts['condition_number']:.5g}",
                 "quantizer": f"{facts['settings']['quantizer']}, ω = {facts['omega']:.5g}; "
-                f"free up to ω = {facts['free_omega']:.4g} (the smaller of ρ/ρ_∞ and κρ), of which "
-                f"{facts['proven_omega']:.4g} is proven (docs/theorems.md)",
+                f"free up to ω = {facts['free_omega']:.4g} by the paper (the smaller of ρ/ρ_∞ and κρ), proven up to "
+                f"{facts['proven_omega']:.4g} (docs/theorems.md)",
                 "memory": f"α = {options['B']['alpha']:.4g} for every option",
             },
         )
