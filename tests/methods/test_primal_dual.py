@@ -325,6 +325,17 @@ def test_nominal_bits_count_two_messages_a_link_or_one():
     assert exact["bits_per_link"][-1] == 7 * 32 * DIM
 
 
+def test_rounded_numbers_are_sent_once_as_a_second_message_would_repeat_them():
+    problem, network = Consensus.random(NODES, DIM), make_network("ring", NODES)
+    runs = [
+        simulate(problem, network, make("float32", messages=messages), iterations=600, until=1e-12, encode=True)
+        for messages in ("independent", "broadcast")
+    ]
+    assert runs[0].converged
+    assert runs[0]["bits_per_link"][-1] == runs[0]["iteration"][-1] * 32 * DIM
+    assert runs[0].x.tobytes() == runs[1].x.tobytes()
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

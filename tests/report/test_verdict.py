@@ -9,7 +9,7 @@ import pytest
 
 from lessbits.engines.recording.trace import Trace
 from lessbits.report.page import html_page
-from lessbits.report.runs import axis_end, is_spread, main_row
+from lessbits.report.runs import axis_end, fewest_bits, is_spread, main_row
 from lessbits.report.seeds import band, group_runs
 from lessbits.report.verdict import ranked, verdict
 
@@ -52,10 +52,19 @@ def test_runs_on_different_problems_are_not_ranked_and_have_short_names() -> Non
     dear = made([1, 1e-4], 9000, problem="logistic", data="w1a", dim=300, **other)
     groups = group_runs([dear, cheap])
     assert verdict(groups) == "2 runs on different problems or networks, which no single number ranks."
+    assert fewest_bits(groups) is None
+    assert fewest_bits(groups[:1]) == 9000
+    assert "90.00" not in html_page([dear, cheap])  # times the bits of a run on another problem
     assert [group.name for group in ranked(groups)] == [
         "lead with dit-4, Logistic regression on w1a, star of 4",
         "lead with dit-4, Average consensus, 2 dimensions, ring of 4",
     ]
+
+
+@pytest.mark.parametrize(("chunks", "name"), [(1, "tree with dit-4"), (4, "tree with dit-4, chunks 4")])
+def test_chunks_are_named_where_a_run_has_some(chunks: int, name: str) -> None:
+    runs = [made([1, 1e-4], 100, method="tree", chunks=chunks), made([1, 1e-4], 200)]
+    assert [group.name for group in group_runs(runs)] == [name, "lead with dit-4"]
 
 
 def test_no_curve_is_cut_without_a_word() -> None:

@@ -145,6 +145,16 @@ def test_advice_without_strong_convexity_says_what_no_theorem_tells(capsys):
     assert "no theorem tells how much compression is free" in flat(capsys.readouterr().out)
 
 
+@pytest.mark.parametrize(("trials", "bits", "words"), [(3, 2e6, "3 trial runs, 70 iterations, 2 Mbit"), (3, 99.0, "")])
+def test_advice_says_what_choosing_step_sizes_costs_if_it_is_more_than_the_run(trials, bits, words, capsys):
+    cost = {"trials": trials, "iterations": 70, "bits_per_link": bits}
+    row = {**Choice("lead", "dit-4")._asdict(), **ROW, "chosen_with": cost}
+    advice_report({"network": "ring", "free": None, "fewest": {"until": 1e-3, "goal": "error", "expected": [row]}})
+    out = flat(capsys.readouterr().out)
+    assert ("Choosing step sizes took" in out) == bool(words)
+    assert words in out
+
+
 def test_theory_refuses_a_biased_quantizer():
     with pytest.raises(InputError, match="unbiased"):
         describe_theory(Settings(quantizer="top-5"))
@@ -160,6 +170,7 @@ def test_advise_speaks_plain_words(monkeypatch, capsys):
     assert "star, 100 nodes" in out
     assert "Network(" not in out
     assert "Messages may be compressed up to ω = 100 before more iterations are needed" in out
+    assert "Only ω = 2.02 of this is proven (docs/theorems.md)" in out
     assert "rand-3 82.3 240 33.4 × 5.90 ×" in out
     assert "With the paper's messages take the quantizer dit-1: 14.2 times fewer bits per iteration" in out
 
@@ -209,4 +220,5 @@ def test_theory_prints_what_it_computes(monkeypatch, capsys):
     iterations = round(np.log(10) / row["rate"])
     assert f"B {row['theta']:.4g} 1 {row['rate']:.3g} {iterations:,} {row['practical_theta']:.4g}" in out
     assert "ρ = 100, ρ_∞ = 1" in out
-    assert "ω = 7.9057; free up to ω = 100" in out
+    assert "ω = 7.9057; free up to ω = 100 by the paper" in out
+    assert "proven up to 2.02" in out

@@ -10,10 +10,13 @@ from command_line import run_command
 import lessbits
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
+from lessbits.methods.registry import all_methods, find_method
 from lessbits.report.comparison_text import comparison_report
-from lessbits.studies.options import METHODS, QUANTIZERS
+from lessbits.studies.compare import pairs
+from lessbits.studies.options import METHODS, UNCOMPRESSED
 
 PROBLEM = ("--network", "star", "--nodes", "8", "--dim", "10")
+HEADER = 32  # bits of a message of known length
 
 
 @pytest.fixture
@@ -68,6 +71,40 @@ def test_runs_can_be_ranked_by_the_time_that_slow_links_need(compare: Any, tmp_p
     assert "give latency or bandwidth" in refused.err
 
 
+def test_without_quantizers_each_method_has_its_own_and_float32(compare: Any) -> None:
+    found = compare("--methods", "primal-dual,tree", "--json", "-", "--quiet").json
+    bits = {(row["method"], row["quantizer"]): row["wire_bits_per_link"] for row in found["runs"]}
+    of_tree = {"float32", find_method("tree").default_quantizer}
+    assert set(bits) == {("primal-dual", name) for name in ("float32", "dit-4", "dit-2")} | {
+        ("tree", name) for name in of_tree
+    }
+    assert found["refused"] == {}
+    assert found["verdict"].startswith("tree with grid:10 reached error 0.001 with ")  # and not a number of chunks
+    iterations = {(row["method"], row["quantizer"]): row["iterations"] for row in found["runs"]}
+    assert bits["tree", "float32"] == (iterations["tree", "float32"] / 2) * (32 * 10 + HEADER)  # a link in turn
+    assert bits["primal-dual", "float32"] == iterations["primal-dual", "float32"] * (32 * 10 + HEADER)  # once
+
+
+def test_numbers_that_are_not_compressed_say_how_many_bits_they_have(compare: Any) -> None:
+    told = ("--methods", "tree,extra", "--quantizers", "exact,float32")
+    found = compare(*told)
+    assert "Exact messages are 64-bit numbers; those of float32 have half." in " ".join(found.out.split())
+    names = [(row["method"], row["quantizer"]) for row in compare(*told, "--json", "-", "--quiet").json["runs"]]
+    assert sorted(names) == [("extra", "exact"), ("tree", "exact"), ("tree", "float32")]
+    found = compare(*told, "--precision", "32", "--json", "-", "--quiet").json["runs"]
+    assert [row["quantizer"] for row in found if row["method"] == "tree"] == ["float32"]  # no two equal rows
+
+
+def test_every_method_takes_the_quantizers_that_it_is_compared_with() -> None:
+    for method in all_methods():
+        names = [quantizer for _, quantizer in pairs([method.name], None)]
+        assert len(names) == len(set(names)) >= 1
+        assert method.default_quantizer in names or not method.compresses
+        assert ("float32" in names) == (method.takes_float32 or (method.compresses and method.name != "scheduled"))
+        for name in names:
+            method.check_quantizer(lessbits.make_quantizer(name, 50))
+
+
 def test_the_table_names_the_fewest_bits_first(compare: Any) -> None:
     found = compare("--methods", "primal-dual", "--quantizers", "exact,dit-4", "--messages", "broadcast")
     assert found.status == 0, found.err
@@ -84,7 +121,7 @@ def test_the_table_with_held_out_samples_fits_80_columns(
     goal: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    row = {"method": max(METHODS, key=len), "quantizer": max(QUANTIZERS, key=len), "choosing_bits_per_link": 0}
+    row = {"method": max(METHODS, key=len), "quantizer": UNCOMPRESSED, "choosing_bits_per_link": 0}
     row |= {"iterations": 10_000, goal: 1e-3, "wire_bits_per_link": 9.99e8, "ended": "missed"}
     row |= {"test_loss": 0.0123456, "test_accuracy": 0.98765}
     found = {"settings": {"problem": "logistic", "network": "ring"}, "runs": [row], "goal": goal, "until": 1e-3}

@@ -7,11 +7,13 @@ from command_line import run_command
 from tiers import slow_but
 
 from lessbits import Consensus, InputError, LeastSquares, Settings, advise, make_method, make_network, simulate
+from lessbits.methods.registry import find_method
 from lessbits.quantizers import make_quantizer
 from lessbits.quantizers.choices import dithers
-from lessbits.studies.advice import advise_settings
+from lessbits.studies.advice import Advice, advise_settings
 from lessbits.tuning.estimates import Choice, Constraints, estimate_bits, message_bits, predictable_choices
 from lessbits.tuning.fewest_bits import FewestBits
+from lessbits.tuning.trials import estimate_fewest_bits
 
 PROBLEM, RING = Consensus.random(20, 100), make_network("ring", 20)
 
@@ -115,6 +117,25 @@ def test_methods_for_a_target_are_searched_for_it_where_it_is_a_squared_error(mo
 GOALS = ("error", "suboptimality")
 
 
+def test_advice_has_methods_for_a_target_where_it_is_a_squared_error(monkeypatch):
+    monkeypatch.setattr("lessbits.tuning.trials.all_methods", lambda: [find_method("scheduled")])
+    problem, network = Consensus.random(8, 20), make_network("star", 8)
+    _, found = estimate_fewest_bits(problem, network, "error", 1e-2, Constraints())
+    advice = Advice(problem, network, None, 1e-2, "error", found)
+    assert advice.rows()[0]["chosen_with"]["bits_per_link"] == 64
+    assert "target=0.01" in " ".join(str(advice).split())
+    method = advice.make()
+    trace = simulate(problem, network, method, iterations=500, until=1e-2, record_every=1)
+    assert trace["iteration"][-1] <= len(method.table.theta)  # the schedule is for this target
+    assert trace["wire_bits_per_link"][-1] == pytest.approx(advice.best.bits)
+    another = simulate(problem, network, method, iterations=500, until=1e-2, record_every=1, seed=1)
+    assert another["wire_bits_per_link"][-1] == pytest.approx(advice.best.bits, rel=0.1)
+    for goal, kept in (("suboptimality", {}), ("error", {"quantizer": "dit-4"}), ("error", {"messages": "edge"})):
+        assert estimate_fewest_bits(problem, network, goal, 1e-2, Constraints(**kept))[1] == []
+    monkeypatch.setattr("lessbits.tuning.trials.ESTIMATE_ITERATIONS", 1)
+    assert estimate_fewest_bits(problem, network, "error", 1e-2, Constraints())[1] == []  # no rate tells how it ends
+
+
 @pytest.mark.slow
 def test_tune_searches_everything_for_the_goal_bits(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -174,7 +195,7 @@ def test_mistakes_get_one_line(monkeypatch, capsys, line, says):
 def test_advice_ends_with_a_command_that_sends_about_what_it_says(monkeypatch, capsys):
     settings = Settings(network="ring", nodes=20, dim=60, until=1e-4)
     fewest = advise_settings(settings)["fewest"]
-    assert [row["method"] for row in fewest["expected"]] == ["tree", "primal-dual"]
+    assert [row["method"] for row in fewest["expected"]] == ["tree", "scheduled", "primal-dual"]
     assert fewest["bits"] == fewest["expected"][0]["bits"] < fewest["expected"][1]["bits"]
     words = fewest["command"].split()
     assert words[:2] == ["lessbits", "run"]

@@ -35,7 +35,7 @@ def test_a_ranked_table_is_printed(command):
     assert ranked[0] == (1, 1.6, "reached")
     assert "3 more were no better: 1 stopped because others had won, 2 diverged." in result.out
     assert "Take --theta 1.6 --eta 1.0 --alpha 0.7619" in result.out
-    assert ", or run out/tune/best.toml." in result.out
+    assert ", or lessbits run out/tune/best.toml." in result.out
     assert command("tune", *SEARCH, "--quiet") == (0, result.out, "")
 
 
@@ -82,7 +82,7 @@ def test_a_second_call_goes_on_from_the_folder(command, tmp_path, monkeypatch):
     monkeypatch.setattr("lessbits.tuning.runs.sweep", None)  # nothing may run
     second = command("tune", *SEARCH, "--out", tmp_path)
     assert second == (0, first.out, "")
-    assert "or run" in first.out
+    assert "or lessbits run" in first.out
 
 
 def test_without_a_target_the_lowest_value_is_looked_for(command):

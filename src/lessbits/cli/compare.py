@@ -29,7 +29,6 @@ EXAMPLES = (
     "--methods primal-dual,lead,tree --quantizers dit-4,dit-3 --out compared",
 )
 DEFAULT_METHODS = "primal-dual,tree,lead,choco"
-DEFAULT_QUANTIZERS = "exact,dit-4,dit-2"
 DEFAULT_FOLDER = Path("out/compare")
 
 
@@ -45,8 +44,12 @@ def compare(
         ),
     ] = DEFAULT_METHODS,
     quantizers: Annotated[
-        str, search_flag(f"Quantizers, separated by commas; default: {DEFAULT_QUANTIZERS}.", "--quantizers")
-    ] = DEFAULT_QUANTIZERS,
+        str | None,
+        search_flag(
+            "Quantizers, separated by commas; default: float32 and each method's own, with dit-4 also dit-2.",
+            "--quantizers",
+        ),
+    ] = None,
     tuned: Annotated[
         bool, search_flag("Tune all step sizes of each method for the fewest iterations.", "--tuned")
     ] = False,
@@ -87,7 +90,7 @@ def compare(
         found = compare_settings(
             settings,
             methods=_split_names(methods),
-            quantizers=_split_names(quantizers),
+            quantizers=None if quantizers is None else _split_names(quantizers),
             seeds=seed_range(settings.seed, seeds),
             tuned=tuned,
             rank=rank,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lessbits._internal.files import make_folder, write_whole
+from lessbits._internal.terminal import Terminal
 from lessbits.engines.simulate.run import simulate
 from lessbits.experiments.paper import DIM, FREE, NODES, TARGET
 from lessbits.methods.primal_dual import PrimalDual
@@ -33,7 +34,8 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
     make_folder(out)
     problem = Consensus.random(NODES, DIM)
     results: dict[str, list[dict[str, Any]]] = {}
-    print(
+    terminal = Terminal()
+    terminal.print(
         f"Average consensus, {NODES} nodes, {DIM} dimensions, Algorithm 1 until the mean squared error is {TARGET:g}."
     )
     columns = (
@@ -57,11 +59,11 @@ def headline(out: Path, progress: bool = True) -> dict[str, list[dict[str, Any]]
         write_whole(out / "results.json", json.dumps(results, indent=2) + "\n")
     finally:  # also if the other file cannot be written
         save_figure(plot_headline(results), out / "headline.png", dpi=130)
-    print(
+    terminal.print(
         f"free: at most {FREE - 1:.0%} more iterations than exact, else how many times as many. "
         "Bits: the paper's nominal count, memory included."
     )
-    print(f"Plot and data: {out / 'headline.png'}, {out / 'results.json'}")
+    terminal.print(f"Plot and data: {out / 'headline.png'}, {out / 'results.json'}", soft_wrap=True)
     return results
 
 

@@ -183,9 +183,11 @@ class PrimalDual(Method):
         """The messages between nodes: lines 12 to 15, and the sum of line 18."""
         if self.quantizer.lossless:
             return ExactMessages(self.quantizer)
-        if self.messages == "independent":
-            return IndependentMessages(self.quantizer, self.alpha)
-        return (BroadcastMessages if self.messages == "broadcast" else EdgeMessages)(self.quantizer, self.alpha)
+        if self.messages == "edge":
+            return EdgeMessages(self.quantizer, self.alpha)
+        # Rounding is the same for all neighbours and for the memory: a second message would repeat the first.
+        independent = self.messages == "independent" and self.quantizer.random
+        return (IndependentMessages if independent else BroadcastMessages)(self.quantizer, self.alpha)
 
     def choices(self) -> list[str]:
         """Return the option, the kind of messages, and whether the form is corrected."""

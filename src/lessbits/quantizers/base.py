@@ -31,6 +31,7 @@ class Compressor(ABC):
     """
 
     lossless = False
+    random = True  # whether it draws numbers; if not, all neighbours can be told the same
 
     @property
     @abstractmethod

@@ -12,6 +12,7 @@ class Exact(Quantizer):
     """Send the vector itself (ω = 0): the baseline that compression is measured against."""
 
     lossless = True
+    random = False
 
     @property
     def name(self) -> str:

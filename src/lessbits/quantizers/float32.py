@@ -20,6 +20,8 @@ class Float32(Quantizer):
     float32 infinite.
     """
 
+    random = False
+
     @property
     def name(self) -> str:
         """The spelling that `make_quantizer` reads."""

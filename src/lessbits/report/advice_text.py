@@ -7,10 +7,11 @@ from rich.table import Table
 
 from lessbits._internal.terminal import Terminal, number_table
 from lessbits._internal.wording import human
-from lessbits.report.text import step_sizes_in_words
+from lessbits.report.text import choosing_in_words, step_sizes_in_words
 from lessbits.tuning.ranking_table import with_range
 
 MAX_RANKED = 8  # rows of a ranking
+PROVEN = 0.999  # share of a bound that counts as all of it
 
 
 def advice_report(advice: dict[str, Any], console: Terminal | None = None) -> None:
@@ -31,6 +32,10 @@ def _print_free(console: Terminal, free: dict[str, Any]) -> None:
         "constant factor. (ω is the noise that a quantizer adds, relative to what it sends.) The network allows "
         f"ρ/ρ_∞ = {free['network_bound']:.4g}, the problem κρ = {free['problem_bound']:.4g}; the smaller counts."
     )
+    if free["proven_omega"] < PROVEN * free["free_omega"]:
+        console.print(
+            f"Only ω = {free['proven_omega']:.4g} of this is proven (docs/theorems.md); what to expect beyond is below."
+        )
     if free["messages"] == "broadcast":
         console.print("Broadcast messages share their noise, so the network allows only ω = 2, whatever its shape.")
     if free["choices"]:
@@ -62,9 +67,7 @@ def _print_fewest(console: Terminal, fewest: dict[str, Any]) -> None:
     """Print the methods that are expected to send the fewest bits, with their commands."""
     console.print()
     goal = {"error": "a squared error"}.get(fewest["goal"], f"a {fewest['goal']}")
-    table = number_table(
-        f"Fewest bits to {goal} of {fewest['until']:.3g}, as expected", "method", "exchanges", "bits per link"
-    )
+    table = number_table(f"Expected bits to {goal} of {fewest['until']:.3g}", "method", "exchanges", "bits per link")
     for row in fewest["expected"]:
         table.add_row(choice_in_words(row), f"{row['iterations']:,.0f}", human(row["bits"]))
     console.print(table)
@@ -77,6 +80,9 @@ def _print_fewest(console: Terminal, fewest: dict[str, Any]) -> None:
         console.print()
         console.print(f"{words}, {human(row['bits'])} per link with {choice_in_words(row)}:")
         console.print(f"  {row['command']}", soft_wrap=True)
+        cost = row.get("chosen_with")
+        if cost and cost["bits_per_link"] > row["bits"]:
+            console.print(f"Choosing {choosing_in_words(cost)}.")
 
 
 def choice_in_words(row: dict[str, Any]) -> str:

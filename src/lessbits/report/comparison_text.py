@@ -57,7 +57,7 @@ def comparison_report(
     if timed:
         console.print("Seconds: the latency and the time to send of every exchange. Computing takes no time here.")
     if most := max(row["choosing_bits_per_link"] for row in rows):
-        console.print(f"Trial runs that chose step sizes sent up to {human(most)} per link more, not counted above.")
+        console.print(f"Choosing step sizes took up to {human(most)} per link more, not counted above.")
     half = "; those of float32 have half" if precision == 64 and report is not None else ""
     exact = any(row["quantizer"] == "exact" for row in rows)
     words = f" Exact messages are {precision}-bit numbers{half}." if exact else ""

@@ -70,6 +70,8 @@ def _differences(trace: Trace, traces: Sequence[Trace], seeds: Sequence[int]) ->
             continue
         if len({str(other.settings.get(name)) for other in traces}) > 1:
             named.append(name)
+    if all((other.settings.get("chunks") or 1) == 1 for other in traces):  # methods without chunks have no number
+        named = [name for name in named if name != "chunks"]
     if "seed" in named:
         seed = trace.settings["seed"]
         named = [name for name in named if name == "seed" or not name.endswith("_seed") or trace.settings[name] != seed]

@@ -16,7 +16,7 @@ from lessbits.report.faults import faults_in_words
 from lessbits.report.names import network_name, report_facts, report_heading
 from lessbits.report.network_drawing import draw_network
 from lessbits.report.presence_drawing import draw_presence
-from lessbits.report.runs import X_AXES, Y_AXES, axis_end, end_note, further_row, is_spread, main_row
+from lessbits.report.runs import X_AXES, Y_AXES, axis_end, end_note, fewest_bits, further_row, is_spread, main_row
 from lessbits.report.seeds import RunGroup, band, distinct, group_runs, thin_curves
 from lessbits.report.verdict import BITS, SECONDS, goal_of, ranked, target_of, verdict
 
@@ -164,8 +164,8 @@ def _json(value: Any) -> str:
 
 
 def _main_table(groups: Sequence[RunGroup]) -> str:
-    bits = [group.mean("wire_bits_per_link") for group in groups if group.converged]
-    rows = [main_row(group, min(bits, default=None), goal_of(groups)) for group in groups]
+    least, goal = fewest_bits(groups), goal_of(groups)
+    rows = [main_row(group, least, goal) for group in groups]
     return _table(rows, "main")
 
 

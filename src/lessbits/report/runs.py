@@ -10,7 +10,7 @@ from lessbits._internal.wording import human
 from lessbits.engines.recording.trace import Trace
 from lessbits.report.seeds import RunGroup
 from lessbits.report.text import step_sizes_in_words
-from lessbits.report.verdict import goal_of, target_of
+from lessbits.report.verdict import goal_of, one_task, target_of
 
 MIN_FIT_POINTS = 5  # of the fit of a rate
 FLOAT_BITS = 32
@@ -105,6 +105,13 @@ def end_note(groups: Sequence[RunGroup], column: str) -> str:
 
 def _power(value: float) -> str:
     return f"{value:.2e}"
+
+
+def fewest_bits(groups: Sequence[RunGroup]) -> float | None:
+    """Return the bits of the best run; None if none reached the target, or if the runs have different tasks."""
+    if target_of(groups) is None or not one_task(groups):
+        return None
+    return min((group.mean("wire_bits_per_link") for group in groups if group.converged), default=None)
 
 
 def main_row(group: RunGroup, best_bits: float | None, goal: str) -> dict[str, str]:

@@ -65,11 +65,8 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
     }
     if prepared >= 0.1:
         facts["time"] += f"; before that {prepared:.3g} s for the problem, its solution and step sizes"
-    if (chosen := trace.provenance.get("chosen_with") or {}).get("trials"):
-        facts["choosing"] = (
-            f"step sizes took {counted(chosen['trials'], 'trial run')}, {chosen['iterations']} iterations, "
-            f"{human(chosen['bits_per_link'])} per link, not counted above"
-        )
+    if words := choosing_in_words(trace.provenance.get("chosen_with")):
+        facts["choosing"] = words
     if len(trace.x) < settings["nodes"]:
         facts["x"] = "stays at the ranks, as nothing is scored; --solution FILE gathers it"
     if settings["engine"] == "mpi":
@@ -84,6 +81,20 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
     if "simulated_seconds" in last:
         facts["simulated time"] = f"{last['simulated_seconds']:.4g} s on these links"
     Terminal().print(fact_table(facts))
+
+
+def choosing_in_words(cost: Mapping[str, Any] | None) -> str:
+    """Return what choosing the step sizes cost, which no count of a run's bits includes; empty if nothing.
+
+    >>> choosing_in_words({"trials": 0, "iterations": 0, "bits_per_link": 64.0})
+    'what nodes agreed on before the run took 64 bit per link, not counted above'
+    """
+    if not cost or not cost["bits_per_link"]:
+        return ""
+    bits = f"{human(cost['bits_per_link'])} per link, not counted above"
+    if not cost["trials"]:
+        return f"what nodes agreed on before the run took {bits}"
+    return f"step sizes took {counted(cost['trials'], 'trial run')}, {cost['iterations']} iterations, {bits}"
 
 
 def _scores(last: dict[str, Any]) -> dict[str, str]:
@@ -138,8 +149,8 @@ def theory_report(facts: dict[str, Any]) -> None:
                 "problem": f"L = {facts['smoothness']:.5g} (single samples {facts['sample_smoothness']:.5g}), "
                 f"μ = {facts['convexity']:.5g}, κ = {facts['condition_number']:.5g}",
                 "quantizer": f"{facts['settings']['quantizer']}, ω = {facts['omega']:.5g}; "
-                f"free up to ω = {facts['free_omega']:.4g} (the smaller of ρ/ρ_∞ and κρ), of which "
-                f"{facts['proven_omega']:.4g} is proven (docs/theorems.md)",
+                f"free up to ω = {facts['free_omega']:.4g} by the paper (the smaller of ρ/ρ_∞ and κρ), proven up to "
+                f"{facts['proven_omega']:.4g} (docs/theorems.md)",
                 "memory": f"α = {options['B']['alpha']:.4g} for every option",
             },
         )

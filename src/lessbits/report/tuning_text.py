@@ -30,7 +30,7 @@ def tuning_report(found: dict[str, Any]) -> None:
     # All step sizes, also those held fixed: left out, a run would choose others. In full, so that it is the same run.
     sizes = {name: entry["value"] for name, entry in found["fixed"].items()} | {n: found["best"][n] for n in names}
     flags = " ".join(f"--{name} {sizes[name]!r}" for name in LETTERS if name in sizes)
-    saved = f", or run {found['saved']}/best.toml." if "saved" in found else "."
+    saved = f", or lessbits run {found['saved']}/best.toml." if "saved" in found else "."
     console.print(f"Take {flags}{saved}", soft_wrap=True)
 
 

@@ -110,7 +110,8 @@ class Advice:
 
     def make(self) -> Method:
         """Return the best method, with practical step sizes, ready for `simulate`."""
-        return self.best.choice.make(self.problem, self.network, self.faults)
+        target = self.until if self.goal == "error" else None
+        return self.best.choice.make(self.problem, self.network, self.faults, target)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the estimates as rows of a table."""
@@ -120,6 +121,7 @@ class Advice:
                 "note": find_method(each.choice.method).note,
                 "iterations": each.iterations,
                 "bits": each.bits,
+                "chosen_with": each.chosen_with._asdict(),
             }
             for each in self.estimates
         ]
@@ -131,7 +133,7 @@ class Advice:
     def __str__(self) -> str:
         """Show the advice as text, with the Python that makes the best methods."""
         expected = [
-            {**row, "command": estimate.choice.in_python()}
+            {**row, "command": estimate.choice.in_python(self.until)}
             for row, estimate in zip(self.rows(), self.estimates, strict=True)
         ]
         fewest = {"until": self.until, "goal": self.goal, "expected": expected}

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack
 
+import jax.numpy as jnp
+
 from lessbits._internal.files import make_folder
 from lessbits._internal.hashing import fingerprint
 from lessbits._internal.keyword_options import read_options, takes_options
@@ -28,8 +30,9 @@ from lessbits.networks import Network
 from lessbits.problems import Problem
 from lessbits.problems.computed import loss_marks
 from lessbits.problems.origin import check_kinds
+from lessbits.quantizers import Float32
 from lessbits.studies.comparison import Comparison, ComparisonInterrupted, make_row, rank
-from lessbits.studies.options import RANKS, TARGET, CompareKeywords, CompareOptions
+from lessbits.studies.options import COARSE, RANKS, TARGET, UNCOMPRESSED, CompareKeywords, CompareOptions
 from lessbits.tuning import tune
 from lessbits.tuning.ahead import compile_ahead
 from lessbits.tuning.chunks import with_fastest_chunks
@@ -128,15 +131,34 @@ def run_comparison(
     return found
 
 
-def pairs(methods: Sequence[str], quantizers: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield every method with every quantizer; methods that send vectors uncompressed once, with "exact".
+def pairs(methods: Sequence[str], quantizers: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    """Yield every method with every quantizer, or with those that suit it; one that does not compress comes once.
 
     >>> list(pairs(["extra", "choco"], ["dit-4", "top-10"]))
     [('extra', 'exact'), ('choco', 'dit-4'), ('choco', 'top-10')]
+    >>> list(pairs(["tree", "lead"], None))
+    [('tree', 'float32'), ('tree', 'grid:10'), ('lead', 'float32'), ('lead', 'dit-4'), ('lead', 'dit-2')]
     """
+    if quantizers is not None and jnp.result_type(float) == jnp.float32 and {"exact", UNCOMPRESSED} <= set(quantizers):
+        quantizers = [name for name in quantizers if name != "exact"]  # in this precision the two send the same bits
     for method in dict.fromkeys(methods):
-        taken = dict.fromkeys(quantizers) if find_method(method).compresses else ("exact",)
-        yield from ((method, quantizer) for quantizer in taken)
+        kind = find_method(method)
+        if not kind.compresses:
+            # Nobody has to send 64 bits for a number, but not every method converges with rounded ones.
+            yield method, UNCOMPRESSED if kind.takes_float32 and "exact" not in (quantizers or ()) else "exact"
+        else:
+            taken = _suitable(kind) if quantizers is None else quantizers
+            yield from ((method, quantizer) for quantizer in dict.fromkeys(taken))
+
+
+def _suitable(kind: type[Method]) -> Iterator[str]:
+    """Yield the quantizers that a method is compared with by default: none at all, its own, and a coarser one."""
+    with suppress(InputError):
+        kind.check_quantizer(Float32())
+        yield UNCOMPRESSED
+    yield kind.default_quantizer
+    if kind.default_quantizer == Method.default_quantizer:
+        yield COARSE
 
 
 @dataclass(frozen=True)
@@ -218,7 +240,7 @@ class _Runs:
 
     def _identity(self, method: str, quantizer: str, seed: int) -> str:
         """Return what must be the same for a trace in the folder to be used again."""
-        common = replace(self.options, methods=(), quantizers=(), seeds=(), rank="bits", out=None, progress=None)
+        common = replace(self.options, methods=(), quantizers=None, seeds=(), rank="bits", out=None, progress=None)
         links = (self.network.owner, self.network.neighbor, self.network.weight)
         rules = __version__, RULES_VERSION
         return fingerprint(rules, self.problem, links, common, method, quantizer, seed, *self._loss_marks)

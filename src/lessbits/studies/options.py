@@ -23,7 +23,7 @@ from lessbits.quantizers import make_quantizer
 from lessbits.theory.theorems import MESSAGES
 
 METHODS = ("primal-dual", "tree", "lead", "choco")
-QUANTIZERS = ("exact", "dit-4", "dit-2")
+UNCOMPRESSED, COARSE = "float32", "dit-2"  # what is compared with each method's own quantizer
 TARGET = 1e-3
 RANKS = {"bits": "wire_bits_per_link", "seconds": "simulated_seconds"}  # and the column of each
 WIDE = 2**31 - 1  # a dimension that every number of coordinates fits
@@ -35,7 +35,8 @@ class CompareOptions:
 
     Attributes:
         methods: Names of methods.
-        quantizers: Names of quantizers. Methods that send vectors uncompressed run once, with "exact".
+        quantizers: Names of quantizers; by default "float32" and each method's own, with "dit-4" also "dit-2". Methods
+            that send vectors uncompressed run once.
         until: The target of every run.
         goal: What `until` is compared with, as in `RunOptions`; by default the error or, without x*, the gradient.
         metrics: Metrics of your own, as in `RunOptions`; each is a column of the table.
@@ -56,7 +57,7 @@ class CompareOptions:
     """
 
     methods: Sequence[str] = METHODS
-    quantizers: Sequence[str] = QUANTIZERS
+    quantizers: Sequence[str] | None = None
     until: float = TARGET
     goal: str | None = None
     metrics: Mapping[str, Metric] | None = None
@@ -77,12 +78,15 @@ class CompareOptions:
 
     def check(self) -> None:
         """Raise an `InputError` if the options are not valid."""
-        for name, given in (("methods", self.methods), ("quantizers", self.quantizers), ("seeds", self.seeds)):
+        lists = {"methods": self.methods, "quantizers": self.quantizers, "seeds": self.seeds}
+        for name, given in lists.items():
+            if (name, given) == ("quantizers", None):
+                continue
             if isinstance(given, str) or not isinstance(given, Sequence | range) or not len(given):
                 raise InputError(f"{name} is {given!r}, but it must be a list with at least one entry")
         for method in self.methods:
             find_method(method)
-        for quantizer in self.quantizers:
+        for quantizer in self.quantizers or ():
             make_quantizer(quantizer, WIDE)  # only the spelling: one that does not fit the problem is passed over
         if self.until is None:
             raise InputError("a comparison needs a target: give until")
@@ -126,7 +130,7 @@ class CompareKeywords(TypedDict, total=False):
     """The fields of `CompareOptions`, for type checkers. A test checks that the two agree."""
 
     methods: Sequence[str]
-    quantizers: Sequence[str]
+    quantizers: Sequence[str] | None
     until: float
     goal: str | None
     metrics: Mapping[str, Metric] | None

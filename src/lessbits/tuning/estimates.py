@@ -19,6 +19,7 @@ from lessbits.codecs.frames import header_bytes
 from lessbits.errors import InputError
 from lessbits.faults import Faults
 from lessbits.methods.base import Method
+from lessbits.methods.choosing import ChosenWith
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.prediction import predict_step_sizes
 from lessbits.methods.registry import find_method
@@ -54,17 +55,20 @@ class Choice(NamedTuple):
         target: float | None = None,
         **sizes: float,
     ) -> Method:
-        """Return the method, with practical step sizes where none are given."""
-        choices: dict[str, Any] = {**self._asdict(), "faults": faults, "target": target, **sizes}
+        """Return the method, with practical step sizes where none are given; `target` is for those made for one."""
+        aimed = target if find_method(self.method).for_target else None
+        choices: dict[str, Any] = {**self._asdict(), "faults": faults, "target": aimed, **sizes}
         return make_method(choices.pop("method"), problem, network, stepsizes="practical", **choices)
 
-    def in_python(self) -> str:
-        """Return the Python that makes the method, in lines of at most 80 columns.
+    def in_python(self, target: float | None = None) -> str:
+        """Return the Python that makes the method, for a target if it is made for one, in lines of at most 80 columns.
 
         >>> print(Choice("lead", "dit-4").in_python())
         lessbits.make_method("lead", problem, network, "dit-4", stepsizes="practical")
         """
         further = [f"{name}={value!r}" for name, value in self.changes().items() if name not in ("method", "quantizer")]
+        if target is not None and find_method(self.method).for_target:
+            further.append(f"target={target:.3g}")
         words = f'"{self.method}", problem, network, "{self.quantizer}"'
         words = ", ".join([words, *further, "stepsizes='practical'"]).replace("'", '"')
         return textwrap.fill(f"lessbits.make_method({words})", 78, subsequent_indent="      ", break_on_hyphens=False)
@@ -95,11 +99,12 @@ class Constraints(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The iterations and bits that a choice is expected to need."""
+    """The iterations and bits that a choice is expected to need, and what choosing its step sizes costs besides."""
 
     choice: Choice
     iterations: float
     bits: float  # per link, encoded and with headers
+    chosen_with: ChosenWith = ChosenWith()
 
 
 def message_bits(quantizer: str | Compressor, dim: int, deviation: float = 1.0) -> float:
@@ -134,7 +139,7 @@ def estimate_bits(problem: Problem, network: Network, reduction: float, choices:
         if key not in lengths:
             lengths[key] = message_bits(choice.quantizer, problem.dim, deviation)
         iterations = prediction.iterations(reduction)
-        copies = 2 if messages == "independent" and not quantizer.lossless else 1
+        copies = 2 if messages == "independent" and quantizer.random else 1
         found.append(Estimate(choice, iterations, copies * lengths[key] * iterations))
     return sorted(found, key=lambda each: each.bits)
 

@@ -199,8 +199,7 @@ class FewestBits:
 
     def _make(self, choice: Choice, **sizes: float) -> Method:
         """Return the method of a choice, for the target if it is made for one."""
-        aimed = self.goal == "error" and find_method(choice.method).for_target
-        return choice.make(self.problem, self.network, None, self.until if aimed else None, **sizes)
+        return choice.make(self.problem, self.network, None, self.until if self.goal == "error" else None, **sizes)
 
     def refine(self, start: Attempt, names: Sequence[str], far: Sequence[int] = ()) -> Attempt:
         """Try step sizes around those of an attempt, one name after the other, and return the best attempt.

@@ -38,8 +38,9 @@ def estimate_fewest_bits(
     """Return the target, and the choices that are expected to send the fewest bits to it, best first.
 
     The choice of primal-dual comes from the predicted rates of practical step sizes; where these are raised, plain LEAD
-    is tried too. Bits are extrapolated from a short run; where that is not possible, the prediction is used. If
-    messages, the corrected step or option A must be kept, only primal-dual is considered.
+    is tried too. Bits are extrapolated from a short run; where that is not possible, the prediction is used. What is
+    made for one target, a squared error, is run to its end. If messages, the corrected step or option A must be kept,
+    only primal-dual is considered.
 
     Args:
         problem: The losses of all nodes.
@@ -59,8 +60,7 @@ def estimate_fewest_bits(
     found: list[Estimate | None] = []
     predicted: Estimate | None = None
     for kind in all_methods():
-        # What is made for a target does not converge at one rate, so that a short run tells nothing.
-        if kind.for_target or not kind.may_send_fewest_bits(problem):
+        if not kind.may_send_fewest_bits(problem) or (kind.for_target and goal != "error"):
             continue
         if kind.predictable:
             choices = predictable_choices(kind.name, problem.dim, kept)
@@ -79,7 +79,8 @@ def estimate_fewest_bits(
 
 def _likely_quantizers(kind: type[Method], predicted: Estimate | None) -> tuple[str, ...]:
     """Return the quantizers to try: those of the method, or the best of primal-dual, which suits similar methods."""
-    return kind.likely_quantizers or (predicted.choice.quantizer if predicted else kind.default_quantizer,)
+    own = kind.default_quantizer if predicted is None or kind.for_target else predicted.choice.quantizer
+    return kind.likely_quantizers or (own,)
 
 
 def _usual_choice(kind: type[Method], kept: Constraints) -> Choice:
@@ -116,7 +117,8 @@ class _Trial:
     def of(self, choice: Choice, otherwise: Estimate | None = None) -> Estimate | None:
         """Return the estimate of a short run, or `otherwise` if it cannot be run or would take too long."""
         try:
-            method = choice.make(self.problem, self.network, self.faults)
+            target = self.until if self.goal == "error" else None  # of methods that are made for one
+            method = choice.make(self.problem, self.network, self.faults, target)
             length = method.round_length
             possible = int(MOST_WORK / (length * self.network.links * self.problem.dim))
             if possible < 2:
@@ -136,9 +138,11 @@ class _Trial:
             return otherwise
         value, bits, iterations = (float(trace[name][-1]) for name in (self.goal, "wire_bits_per_link", "iteration"))
         longer = 1.0
+        if value > self.until and method.for_target:
+            return otherwise  # it does not converge at one rate, so that the time to the target is unknown
         if value > self.until:
             # Extrapolate at the rate of the second half: the first is often faster.
             half = trace[self.goal][len(trace) // 2]
             fallen = math.log(half / value) if half > value > 0 else 0.0
             longer += math.log(value / self.until) / fallen / 2 if fallen > 0 else math.inf
-        return Estimate(choice, longer * iterations, longer * bits)
+        return Estimate(choice, longer * iterations, longer * bits, method.chosen_with)
