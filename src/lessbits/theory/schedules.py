@@ -1,6 +1,7 @@
 """The search for schedules: L-BFGS over the step sizes and spacings of all iterations, for several numbers of them."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -42,18 +43,10 @@ def find_schedule(modes: Modes, target: float, header: float, most_level: float)
     """
     with jax.enable_x64(True):
         search = _Search(modes, target, header, most_level)
-        best = min((search.descend(search.start(share), STEPS[0]) for share in SHARES), key=_cost)
-        for share in LONGER:
-            if best.missed > REACHED:
-                best = min(best, search.descend(search.start(share), STEPS[0]), key=_cost)
-        for factor in LENGTHS:
-            while True:
-                length = best.point.shape[1]
-                changed = min(max(1, round(length * factor)), LONGEST)
-                tried = search.descend(_stretched(best.point, changed), STEPS[0]) if changed != length else best
-                if tried.cost >= best.cost:
-                    break
-                best = tried
+        best = search.best_from(SHARES)
+        if best.missed > REACHED:  # with limits from the start, L-BFGS finds schedules that are a tenth worse
+            search.limit = search.finest
+            best = min(search.best_from(SHARES), search.best_from(LONGER), key=_cost)
         # Errors of runs vary: they should be below the target in nearly all.
         expected = expected_course(modes, search.schedule(best.point))
         search.target = target * target / (target + DEVIATIONS * expected.deviation)
@@ -83,6 +76,7 @@ class _Search:
         self.target, self.header = target, header
         # The largest of d normal numbers is about √(2 ln d) deviations, hardly ever one more.
         self.finest = math.log(most_level / (math.sqrt(2 * math.log(max(modes.dim, 2))) + 1))
+        self.limit = math.inf  # of log(σ/Δ)
         self.smoothness, self.largest = float(modes.curvature.max()), float(modes.eigenvalue.max())
         self.connected = float(modes.eigenvalue[modes.eigenvalue > 0].min() / self.largest)
         conditioned = max(float(modes.curvature.min() / self.smoothness), 4 / LONGEST)
@@ -107,10 +101,11 @@ class _Search:
         eta = jnp.exp(eta) / self.smoothness
         return jnp.exp(dual) / (eta * self.largest), eta, jax.nn.sigmoid(odds), spacing
 
-    def cost(self, point: jax.Array, count: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def cost(self, point: jax.Array, count: jax.Array, target: Any, limit: Any) -> tuple[jax.Array, jax.Array]:
         """Return kbit per link of the first `count` iterations, with the spacings that the target asks for.
 
-        Limits that are missed add to it, and are returned, too, in factors e.
+        A target that is missed adds to it, and so do log(σ/Δ) above `limit`. By how many factors e the target and the
+        limit of quantizers are missed is returned, too.
         """
         sizes = self.sizes(point)
         *squares, first, second = course(self.modes, sizes, count)
@@ -119,13 +114,30 @@ class _Search:
         ratio = 0.5 * jnp.log(first + square * second) - (sizes[3] + 0.5 * jnp.log(square))[:, None]
         bits = self.modes.dim * smooth_entropy(ratio, self.table) @ self.modes.links + self.header
         here = jnp.arange(point.shape[1]) < count
-        beyond = jnp.where(here, jnp.maximum(ratio - self.finest, 0).max(axis=1), 0)
-        missed = jnp.maximum(jnp.log(started / (STARTED_ROOM * target)), 0) + beyond.sum()
-        return jnp.sum(jnp.where(here, bits, 0)) / 1000 + self.penalty * missed, missed
+        late = jnp.maximum(jnp.log(started / (STARTED_ROOM * target)), 0)
+
+        def beyond(most: Any) -> jax.Array:
+            return jnp.sum(jnp.where(here, jnp.maximum(ratio - most, 0).max(axis=1), 0))
+
+        cost = jnp.sum(jnp.where(here, bits, 0)) / 1000 + self.penalty * (late + beyond(limit))
+        return cost, late + beyond(self.finest)
 
     def error(self, squares: jax.Array) -> jax.Array:
         """Return E‖x_i - x*‖² from the mean squares of coordinates of each mode."""
         return self.modes.dim * jnp.sum(self.modes.share * squares)
+
+    def best_from(self, shares: Sequence[float]) -> _Found:
+        """Return the best that is found from some starts, with more and with fewer iterations."""
+        best = min((self.descend(self.start(share), STEPS[0]) for share in shares), key=_cost)
+        for factor in LENGTHS:
+            while True:
+                length = best.point.shape[1]
+                changed = min(max(1, round(length * factor)), LONGEST)
+                tried = self.descend(_stretched(best.point, changed), STEPS[0]) if changed != length else best
+                if tried.cost >= best.cost:
+                    break
+                best = tried
+        return best
 
     def descend(self, point: np.ndarray, steps: int) -> _Found:
         """Return what L-BFGS finds in so many steps."""
@@ -138,7 +150,7 @@ class _Search:
 
         def judged(flat: np.ndarray) -> tuple[float, np.ndarray]:
             padded[:, :count] = flat.reshape(rows, count)
-            (cost, _), slope = self.judge(padded, count, self.target)
+            (cost, _), slope = self.judge(padded, count, self.target, self.limit)
             if not (np.isfinite(cost) and np.isfinite(slope).all()):
                 return 1e9, np.zeros_like(flat)
             return float(cost), np.asarray(slope)[:, :count].ravel()
@@ -148,7 +160,7 @@ class _Search:
         start = np.clip(point, lower, upper).ravel()
         end = minimize(judged, start, jac=True, method="L-BFGS-B", bounds=limits, options=options)
         padded[:, :count] = end.x.reshape(rows, count)
-        (cost, missed), _ = self.judge(padded, count, self.target)
+        (cost, missed), _ = self.judge(padded, count, self.target, self.limit)
         return _Found(float(cost), float(missed), padded[:, :count].copy())
 
     def schedule(self, point: np.ndarray) -> Schedule:
