@@ -16,7 +16,7 @@ from lessbits.neural.layout import Layout, Tree
 from lessbits.neural.memory import Broadcast, InTurn, Memory
 from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.neural.tree import TreeSums
-from lessbits.training.links import Links
+from lessbits.training.links import Links, Reached
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
@@ -101,6 +101,7 @@ class Gossip:
         self.layout.check(params)
         self._open()
         self.steps += 1
+        self.links.reached = Reached(self.steps, self.exchanges)
         if self.rule.numbers.dual and self.exchanges:
             params = self._add(params, self.dual[0], jnp.float32(self.rule.numbers.dual / self.every))
         return self.exchange(params) if self.rule.due(self.steps, self.every) else params
@@ -127,6 +128,7 @@ class Gossip:
         if self.carry is not None:
             self.carry = self.old - self.layout.gather(params)[None]
         self.exchanges += 1
+        self.links.reached = Reached(self.steps, self.exchanges)
         return params
 
     def report(self) -> str:

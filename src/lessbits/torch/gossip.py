@@ -17,7 +17,7 @@ from lessbits.torch.layout import Layout
 from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.pieces import Pieces, Spelling
 from lessbits.torch.tree import TreeSums
-from lessbits.training.links import Links
+from lessbits.training.links import Links, Reached
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
@@ -117,6 +117,7 @@ class Gossip:
         """Count a local step, and exchange if it is time. Return whether this was done."""
         self._open()
         self.steps += 1
+        self.links.reached = Reached(self.steps, self.exchanges)
         if self.numbers.dual and self.exchanges:
             self.layout.add(self.dual, self.numbers.dual / self.intervals.length(self.steps))
         if not self.intervals.due(self.steps):
@@ -129,7 +130,6 @@ class Gossip:
         """Exchange now. All nodes must do so at the same time."""
         self._open()
         self.layout.check()
-        self.layout.check_finite()
         if self.memory is None:
             return
         if self.failing is not None:
@@ -146,6 +146,7 @@ class Gossip:
                 received = self.links.exchange(frames)
             self.memory.receive(received, self.exchanges)
         self.exchanges += 1
+        self.links.reached = Reached(self.steps, self.exchanges)
         self.waits = True
         if not self.overlap:
             self._take()
@@ -255,8 +256,7 @@ class Gossip:
         return f"{self.intervals.words()} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}{overlap}"
 
     def _marks(self, network: Network) -> list[bytes]:
-        start = values_mark(self.old.cpu().numpy())
-        return [self.layout.digest(), start, settings_mark(self._settings(), network)]
+        return [self.layout.digest(), values_mark(self.old.cpu().numpy()), settings_mark(self._settings(), network)]
 
     def _meet(self, network: Network) -> Memory | TreeSums:
         """Check with neighbours that models and settings are the same, and return the memory."""

@@ -64,7 +64,7 @@ class Layout:
         return [entry.tensor.numel() for entry in self.entries]
 
     def check(self) -> None:
-        """Raise if the model is not the one that was wrapped."""
+        """Raise if the model is not the one that was wrapped, or has numbers that are not finite."""
         now = dict(_tensors(self.model))
         for entry in self.entries:
             there = now.pop(entry.name, None)
@@ -83,6 +83,7 @@ class Layout:
                 f"{min(now)!r} is new or unfrozen since the model was wrapped: make another Gossip when the trained "
                 "parameters change, at all nodes"
             )
+        self.check_finite()
 
     @torch.no_grad()
     def check_finite(self) -> None:
