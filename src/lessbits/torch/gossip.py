@@ -12,7 +12,7 @@ import torch
 from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.torch.flight import Flight
-from lessbits.torch.intervals import Every, Intervals
+from lessbits.training.intervals import Every, Intervals
 from lessbits.torch.layout import Layout
 from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.pieces import Pieces, Spelling
@@ -81,7 +81,7 @@ class Gossip:
         self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
-        self.intervals = Intervals(every, self.rule)
+        self.intervals = Intervals(every, self.rule.alone)
         self.overlap, self.progress = check_flag("overlap", overlap), check_whole("progress", progress, 0)
         if overlap:
             self.rule.check_gossip("overlap")

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from lessbits.errors import InputError, WireError
 from lessbits.networks import Network
 
 PATIENCE = 600.0  # seconds without a message after which a neighbour is taken for lost
+LEAVE_SECONDS = 1.0  # for which threads may end by themselves after an error of one
 
 
 class Reached(NamedTuple):
@@ -143,6 +145,9 @@ class ThreadLinks(Links):
                 thread.join(timeout=0.05)
         if errors:
             known = dict(errors)
+            last = time.monotonic() + LEAVE_SECONDS
+            for thread in threads:
+                thread.join(max(0.0, last - time.monotonic()))
             first = [node for node, error in known.items() if not isinstance(error, EndedError)]
             raise known[min(first) if first else next(iter(known))]
         return results
