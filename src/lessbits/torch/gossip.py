@@ -12,11 +12,11 @@ import torch
 from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.torch.flight import Flight
-from lessbits.training.intervals import Every, Intervals
 from lessbits.torch.layout import Layout
 from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.pieces import Pieces, Spelling
 from lessbits.torch.tree import TreeSums
+from lessbits.training.intervals import Every, Intervals
 from lessbits.training.links import Links, Reached
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
