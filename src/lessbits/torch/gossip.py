@@ -13,6 +13,7 @@ from lessbits.errors import InputError, check_flag, check_seed, check_whole, sho
 from lessbits.networks import Network
 from lessbits.torch.flight import Flight
 from lessbits.torch.layout import Layout
+from lessbits.torch.loading import Loading
 from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.pieces import Pieces, Spelling
 from lessbits.torch.tree import TreeSums
@@ -77,8 +78,7 @@ class Gossip:
         overlap: bool = False,
         progress: int = 0,
     ) -> None:
-        self.seed = check_seed(seed)
-        self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
+        self.seed, self.rule, self.links = check_seed(seed), Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
         self.intervals = Intervals(every, self.rule.alone)
@@ -87,6 +87,7 @@ class Gossip:
             self.rule.check_gossip("overlap")
             self.links.allow_overlap()
         self.layout = Layout(model)
+        self.loading = Loading(self.layout)
         self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes)
         connected = network_between(self.links, network)
         self.rule = choose_rule(self.rule, connected, self.pieces.noisiest, self.links.node)
@@ -105,7 +106,6 @@ class Gossip:
             self.rule.check_gossip("a site")
             self.memory = self.failing = self._expect()
         elif connected is not None:
-            self.met = True
             self.memory = self._meet(connected)
 
     @property
@@ -120,10 +120,9 @@ class Gossip:
         self.links.reached = Reached(self.steps, self.exchanges)
         if self.numbers.dual and self.exchanges:
             self.layout.add(self.dual, self.numbers.dual / self.intervals.length(self.steps))
-        if not self.intervals.due(self.steps):
-            return False
-        self.exchange()
-        return True
+        if due := self.intervals.due(self.steps):
+            self.exchange()
+        return due
 
     @torch.no_grad()
     def exchange(self) -> None:
@@ -233,6 +232,7 @@ class Gossip:
         counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), set(tensors))
         for name, tensor in tensors.items():
             tensor.copy_(state["tensors"][name])
+        self.loading.complete = True
         self.steps, self.exchanges, self.waits = counts["steps"], counts["exchanges"], bool(counts.get("waits", False))
         if self.memory is not None:
             self.memory.bits = counts["bits"]
@@ -252,8 +252,8 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.tensors()
 
     def _settings(self) -> str:
-        overlap = " overlap" if self.overlap else ""
-        return f"{self.intervals.words()} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}{overlap}"
+        words = f"{self.intervals.words()} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}"
+        return words + " overlap" * self.overlap
 
     def _marks(self, network: Network) -> list[bytes]:
         return [self.layout.digest(), values_mark(self.old.cpu().numpy()), settings_mark(self._settings(), network)]
@@ -277,6 +277,7 @@ class Gossip:
 
     def _open(self) -> None:
         """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
+        self.loading.check()
         if self.met or self.failing is None:
             return
         self.met = True
