@@ -175,6 +175,21 @@ def test_parameters_of_16_bits_keep_what_they_cannot_hold():
     assert all(parameter.dtype == torch.bfloat16 for parameter in model.parameters())
 
 
+def test_parameters_of_64_bits_are_rounded_to_32_at_exchanges_only():
+    def one(links):
+        model = make_model(torch.float64)
+        gossip = Gossip(model, EVERY, links=links, rule=Rule(dual=0.2))
+        found = []
+        for step in range(2 * EVERY + 1):
+            train(model, links.node, 1, gossip, first=step)
+            found.append(all(bool((each == each.float().double()).all()) for each in model.parameters()))
+        assert {each.dtype for each in model.parameters()} == {torch.float64}
+        return found
+
+    expected = [False, False, True, False, False, True, False]
+    assert ThreadLinks.run(2, one) == [expected] * 2
+
+
 class Shared(torch.nn.Module):
     def __init__(self):
         super().__init__()
