@@ -82,6 +82,10 @@ if node == 2 and sys.argv[1] == "absent":
     sys.exit(0)
 torch.manual_seed(0)
 model = torch.nn.Linear(3, 2)
+if sys.argv[1] == "second":
+    lessbits.torch.Gossip(model, every=5).step()
+    if node == 2:
+        sys.exit(0)
 gossip = lessbits.torch.Gossip(model, every=5, rule=lessbits.torch.Rule(tree=sys.argv[1] == "tree"))
 for step in range(17 if node == 2 else 40):
     gossip.step()
@@ -89,14 +93,15 @@ for step in range(17 if node == 2 else 40):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["turns", "tree", "absent"])
+@pytest.mark.parametrize("how", ["turns", "tree", "absent", "second"])
 def test_without_our_launcher_those_that_wait_say_which_node_has_ended(tmp_path, how):
     script = tmp_path / "train.py"
     script.write_text(LEAVES)
     command = [str(COMMAND.parent / "mpiexec"), "-n", "4", sys.executable, str(script), how]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
-    told = "without a Gossip" if how == "absent" else "after 17 steps and 3 exchanges"
+    without = {"absent": "without a Gossip", "second": "without Gossip number 2"}
+    told = without.get(how, "after 17 steps and 3 exchanges")
     assert re.search(rf"EndedError: node 2 has ended {told}, but node [013] waits for it", done.stderr)
 
 

@@ -5,6 +5,7 @@ exchange ends too: MPI itself would wait forever.
 """
 
 import atexit
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -23,10 +24,12 @@ MOST_BYTES = 2**31 - 1  # of one MPI message
 PAUSE = 0.001  # seconds between two looks at messages under way: MPI itself would keep a core busy meanwhile
 LOOK_SECONDS = 0.1  # between two looks at whether neighbours have ended
 END_SECONDS = 60.0  # for which a process that ends waits for an exchange in another thread
+ALONE_SECONDS = 1.0  # for which a process that ends without links waits for others to end, too
 MESSAGE, FAREWELL = 0, 1  # tags
-ABSENT = 31_999  # a tag on the communicator of all processes, for those that end without links
+LEFT = 31_999  # a tag on the communicator of all processes, for those that end
 
 _made: list["MpiLinks"] = []  # all links of this process
+_left: dict[int, int] = {}  # how many links between all processes those had made that have ended
 
 
 class MpiLinks(Links):
@@ -40,14 +43,13 @@ class MpiLinks(Links):
             )
         given = MPI.COMM_WORLD if communicator is None else communicator
         self.node, self.nodes = given.Get_rank(), given.Get_size()
-        _assemble(given)
+        self.whole = given == MPI.COMM_WORLD
+        _assemble(given, self.whole)
         self.world = given.Dup()
         self.pause, self.closed = 0.0, False
         self.begun: dict[int, int] = {}  # exchanges with each neighbour
         self.ended: dict[int, np.ndarray] = {}  # what neighbours said when they ended
         self.kept: list[Any] = []  # buffers of messages that nobody will take
-        if not _made:
-            atexit.register(_close_all)
         _made.append(self)
 
     def allow_overlap(self) -> None:
@@ -124,43 +126,54 @@ class MpiLinks(Links):
                 raise self.missed(other, Reached(*reached), turn)
 
 
-def _assemble(communicator: Any) -> None:
-    """Wait for all processes, or raise if one has ended without links."""
+def _assemble(communicator: Any, whole: bool) -> None:
+    """Wait until all processes make links, or raise if one of them has ended."""
     barrier, looked = communicator.Ibarrier(), time.monotonic()
-    status = MPI.Status()
     while not barrier.Test():
         time.sleep(PAUSE)
-        if time.monotonic() > looked + LOOK_SECONDS:
+        if whole and time.monotonic() > looked + LOOK_SECONDS:
             looked = time.monotonic()
-            if MPI.COMM_WORLD.Iprobe(MPI.ANY_SOURCE, ABSENT, status):
-                here = communicator.Get_rank()
-                raise EndedError(
-                    f"node {status.Get_source()} has ended without a Gossip, but node {here} waits for it: all "
-                    "processes must make one, or none",
-                    here - (here > status.Get_source()),
-                )
+            _check_left(communicator.Get_rank())
 
 
-def _close_all() -> None:
-    """Close all links of a process that ends."""
+def _check_left(here: int) -> None:
+    """Raise if a process has ended that had made no more links than this one."""
+    status, made = MPI.Status(), np.empty(1, np.int64)
+    while MPI.COMM_WORLD.Iprobe(MPI.ANY_SOURCE, LEFT, status):
+        MPI.COMM_WORLD.Recv(made, status.Get_source(), LEFT)
+        _left[status.Get_source()] = int(made[0])
+    mine = sum(links.whole for links in _made)
+    for other, theirs in _left.items():
+        if theirs <= mine:
+            count = "a Gossip" if not theirs else f"Gossip number {theirs + 1}"
+            raise EndedError(
+                f"node {other} has ended without {count}, but node {here} waits for it: all nodes must make the same "
+                "number of them",
+                here - (here > other),
+            )
+
+
+def _leave() -> None:
+    """Tell all processes that this one ends, as they may wait for it, and close its links."""
     if MPI.Is_finalized():
         return
+    world, made = MPI.COMM_WORLD, np.array([sum(links.whole for links in _made)])
+    others = [other for other in range(world.Get_size()) if other != world.Get_rank()]
+    requests = [world.Isend(made, other, LEFT) for other in others]
     for links in _made:
         links.close()
-
-
-def _tell_absence() -> None:
-    """Tell all processes that this one ends, if it has made no links: others may wait for it to do so."""
-    if _made or MPI.Is_finalized():
-        return
-    world = MPI.COMM_WORLD
-    for other in range(world.Get_size()):
-        if other != world.Get_rank():
-            world.Isend(np.empty(0, np.uint8), other, ABSENT)
+    theirs = [world.Irecv(np.empty(1, np.int64), other, LEFT) for other in others if other not in _left]
+    last = math.inf if made[0] else time.monotonic() + ALONE_SECONDS  # else others may know nothing of this
+    while not MPI.Request.Testall(requests + theirs) and time.monotonic() < last:
+        time.sleep(PAUSE)
+    for request in theirs:
+        if not request.Test():
+            request.Cancel()
+            request.Wait()
 
 
 if MPI is not None and MPI.COMM_WORLD.Get_size() > 1:
-    atexit.register(_tell_absence)
+    atexit.register(_leave)
 
 
 def default_links() -> Links:
