@@ -36,6 +36,8 @@ def test_messages_of_a_node_that_has_ended_are_taken_first():
     for _ in range(2):  # and whoever asks again hears it again
         with pytest.raises(EndedError, match="node 1 has ended after 0 steps and 0 exchanges, but node 0 waits"):
             here.exchange({1: b""})
+    with pytest.raises(InputError, match="node 1 exchanges after it was closed"):
+        there.exchange({0: b""})
 
 
 def test_the_error_of_a_node_comes_before_those_of_nodes_that_wait_for_it():

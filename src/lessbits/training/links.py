@@ -37,6 +37,7 @@ class Links(ABC):
     nodes: int
     steady = True  # whether all neighbours are there from the first exchange to the last
     reached = Reached()  # how far this node is, as neighbours are told when it ends
+    closed = False  # whether neighbours were told so
     under_way: threading.Thread | None = None  # an exchange in a thread of its own, which ends before the links do
 
     @abstractmethod
@@ -54,6 +55,11 @@ class Links(ABC):
     def close(self) -> None:
         """Release what the links hold, and tell neighbours that this node has ended."""
         return
+
+    def check_open(self) -> None:
+        """Raise if this node has said that it has ended."""
+        if self.closed:
+            raise InputError(f"node {self.node} exchanges after it was closed: call close after the last step")
 
     def missed(self, other: int, theirs: Reached, turn: int = 0) -> EndedError:
         """Return the error of a node that waits for a neighbour that has ended."""
@@ -83,7 +89,6 @@ class ThreadLinks(Links):
 
     def __init__(self, node: int, boxes: dict[tuple[int, int], "queue.Queue[bytes | Reached]"], nodes: int) -> None:
         self.node, self.boxes, self.nodes = node, boxes, nodes
-        self.closed = False
 
     @classmethod
     def make(cls, nodes: int) -> list["ThreadLinks"]:
@@ -95,6 +100,7 @@ class ThreadLinks(Links):
 
     def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
         """Put the frames into the boxes of the others, and wait for theirs."""
+        self.check_open()
         for other, frame in frames.items():
             self.boxes[self.node, other].put(bytes(frame))
         return {other: self._take(other) for other in frames}

@@ -46,7 +46,7 @@ class MpiLinks(Links):
         self.whole = given == MPI.COMM_WORLD
         _assemble(given, self.whole)
         self.world = given.Dup()
-        self.pause, self.closed = 0.0, False
+        self.pause = 0.0
         self.begun: dict[int, int] = {}  # exchanges with each neighbour
         self.ended: dict[int, np.ndarray] = {}  # what neighbours said when they ended
         self.kept: list[Any] = []  # buffers of messages that nobody will take
@@ -63,6 +63,7 @@ class MpiLinks(Links):
 
     def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
         """Send lengths, then bytes, to all at the same time."""
+        self.check_open()
         for other, frame in frames.items():
             if len(frame) > MOST_BYTES:
                 raise InputError(f"a message to node {other} has {len(frame)} bytes, but MPI carries {MOST_BYTES}")
