@@ -114,6 +114,21 @@ def test_nodes_come_together_and_send_fewer_bits(quantizer):
         assert "20 exchanges" in gossip.report()
 
 
+def test_arrays_of_64_bits_are_rounded_to_32_at_exchanges_only():
+    def one(links):
+        params = make_params(jnp.float64)
+        gossip = Gossip(params, EVERY, "block:1.0", "ring", Rule(dual=0.2), links)
+        found = []
+        for step in range(2 * EVERY):
+            params = train(params, links.node, 1, gossip, first=step)
+            leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
+            assert {leaf.dtype for leaf in leaves} == {np.dtype(np.float64)}
+            found.append(all((leaf == leaf.astype(np.float32)).all() for leaf in leaves))
+        return found
+
+    assert ThreadLinks.run(2, one) == [[False, False, True] * 2] * 2
+
+
 @pytest.mark.parametrize(
     ("in_turn", "kind"), slow_but([(True, jnp.bfloat16)], [(True, jnp.bfloat16), (False, jnp.float32)])
 )

@@ -13,6 +13,7 @@ from lessbits.errors import InputError
 from lessbits.neural import METHODS, Gossip, NeuralProblem, Rule, SimulateOptions, ThreadLinks, simulate
 
 PROBLEM, OPTIMIZER = make_problem(), optax.adam(0.01)
+SHRINKING = neural.Shrinking(longest=6, steps=22, last=0.05)  # exchanges after steps 3, 9, 14, 17, 19, 21 and 22
 ONE_BY_ONE = SimulateOptions(record=20, encoded=True, sequential=True)
 
 
@@ -38,15 +39,15 @@ def local_step(params, state, batch):
     return optax.apply_updates(params, updates), state
 
 
-def over_links(links, rule, quantizer, network, seed=2**40 + 7):
+def over_links(links, rule, quantizer, network, seed=2**40 + 7, every=4):
     """Run the loop that a user would write, in a thread, which has settings of its own."""
     with jax.numpy_dtype_promotion("standard"):
-        return user_loop(links, rule, quantizer, network, seed)
+        return user_loop(links, rule, quantizer, network, seed, every)
 
 
-def user_loop(links, rule, quantizer, network, seed):
+def user_loop(links, rule, quantizer, network, seed, every):
     params = PROBLEM.init(jax.random.key(seed))
-    gossip = Gossip(params, 4, quantizer, network, rule, links, seed)
+    gossip = Gossip(params, every, quantizer, network, rule, links, seed)
     state = OPTIMIZER.init(params)
     for step in range(22):
         params, state = local_step(params, state, PROBLEM.draw(links.node, step, seed))
@@ -55,23 +56,29 @@ def user_loop(links, rule, quantizer, network, seed):
 
 
 @pytest.mark.parametrize(
-    ("in_turn", "quantizer", "network"),
+    ("in_turn", "quantizer", "network", "every"),
     slow_but(
-        [(True, "block:1.0", "ring")],
-        [(True, "block:1.0", "ring"), (False, "block:1.0", "star"), (True, "block-dither:0.5", "star")],
+        [(True, "block:1.0", "ring", 4), (True, "block:1.0", "ring", SHRINKING)],
+        [
+            (True, "block:1.0", "ring", 4),
+            (True, "block:1.0", "ring", SHRINKING),
+            (False, "block:1.0", "star", 4),
+            (False, "block:1.0", "star", SHRINKING),
+            (True, "block-dither:0.5", "star", 4),
+        ],
     ),
 )
-def test_what_is_simulated_runs_over_links_bit_for_bit(in_turn, quantizer, network):
+def test_what_is_simulated_runs_over_links_bit_for_bit(in_turn, quantizer, network, every):
     rule = Rule(dual=0.2, momentum=0.3, turns=in_turn, alone=3)
     kind = neural.GossipInTurn if in_turn else neural.GossipBroadcast
-    method = kind(every=4, quantizer=quantizer, rule=rule)
+    method = kind(every=every, quantizer=quantizer, rule=rule)
     trace = simulate(PROBLEM, OPTIMIZER, method, network, steps=22, seed=2**40 + 7, options=ONE_BY_ONE)
-    found = ThreadLinks.run(NODES, lambda links: over_links(links, rule, quantizer, network))
+    found = ThreadLinks.run(NODES, lambda links: over_links(links, rule, quantizer, network, every=every))
     for node, (params, _) in enumerate(found):
         for name, value in params.items():
             np.testing.assert_array_equal(value, trace.models[name][node])
     assert trace["bytes"][-1] == np.mean([bits / 8 for _, bits in found])
-    assert trace["exchanges"][-1] == 4
+    assert trace["exchanges"][-1] == (4 if every == 4 else 7)
 
 
 @pytest.mark.parametrize("quantizer", slow_but(["block:3.25"], ["block:3.25", "block-dither:0.5"]))
@@ -203,6 +210,8 @@ def test_mistakes_are_told_in_one_line():
     assert "network" in told(lambda: simulate(PROBLEM, OPTIMIZER, network=7))
     assert "block" in told(lambda: simulate(PROBLEM, OPTIMIZER, neural.DiLoCo(quantizer="dit-4")))
     assert "rule=Rule(alone" in told(lambda: neural.GossipInTurn(alone=3))
+    assert r"every(0) is 0" in told(lambda: neural.DiLoCo(every=lambda step: 0))
+    assert "every is 0" in told(lambda: neural.GossipInTurn(every=0))
     assert "failures" in told(lambda: neural.GossipEdges(failures=2))
     assert "rows outside" in told(lambda: NeuralProblem(init, loss, data, [np.array([0, 300])]))
     assert "count the samples" in told(lambda: NeuralProblem(init, loss, (data[0], data[1][:7]), shards))

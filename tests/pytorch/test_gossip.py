@@ -175,6 +175,21 @@ def test_parameters_of_16_bits_keep_what_they_cannot_hold():
     assert all(parameter.dtype == torch.bfloat16 for parameter in model.parameters())
 
 
+def test_parameters_of_64_bits_are_rounded_to_32_at_exchanges_only():
+    def one(links):
+        model = make_model(torch.float64)
+        gossip = Gossip(model, EVERY, links=links, rule=Rule(dual=0.2))
+        found = []
+        for step in range(2 * EVERY + 1):
+            train(model, links.node, 1, gossip, first=step)
+            found.append(all(bool((each == each.float().double()).all()) for each in model.parameters()))
+        assert {each.dtype for each in model.parameters()} == {torch.float64}
+        return found
+
+    expected = [False, False, True, False, False, True, False]
+    assert ThreadLinks.run(2, one) == [expected] * 2
+
+
 class Shared(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -230,9 +245,9 @@ def test_mistakes_at_the_start_are_told_in_one_line():
     assert "Rule" in mistake(lambda model, node: {"rule": 0.3})
     different = mistake(lambda model, node: {"model": torch.nn.Linear(2, 2 + node)}, nodes=2)
     assert "nodes 0 and 1 have different models" in different
-    assert "same seed" in mistake(
-        lambda model, node: {"model": model[0].bias.data.add_(node) is None or model}, nodes=2
-    )
+    start = mistake(lambda model, node: {"model": model[0].bias.data.add_(node) is None or model}, nodes=2)
+    assert "same seed" in start
+    assert "make the Gossip first, and then load" in start
     assert "different settings" in mistake(lambda model, node: {"every": 2 + node}, nodes=2)
     with pytest.raises(InputError, match="dual"):
         Rule(dual=3)
@@ -258,7 +273,49 @@ def test_a_changed_model_is_told_in_one_line():
         lambda model: model[2].register_parameter("extra", torch.nn.Parameter(torch.ones(1)))
     )
     assert "'0.bias' is gone or frozen" in tried(lambda model: model[0].bias.requires_grad_(False))
+
+    def widen(model):
+        model[0].weight.data = torch.zeros(7, 6)
+
     assert "'2.bias' has NaN" in tried(spoil)
+    assert "'0.weight' was float32[7, 5] on cpu when" in tried(lambda model: model.bfloat16())
+    assert "and is float64[7, 5] on cpu now" in tried(lambda model: model.double())
+    assert "and is float32[7, 6] on cpu now" in tried(widen)
+    assert "on meta now" in tried(lambda model: model.to("meta"))
+
+
+def test_a_parameter_that_changes_its_shape_is_told_before_the_dual_is_added():
+    def one(links):
+        model = make_model()
+        gossip = Gossip(model, EVERY, links=links, rule=Rule(dual=0.2))
+        train(model, links.node, EVERY, gossip)
+        model[0].weight.data = torch.zeros(7, 6)
+        gossip.step()
+
+    with pytest.raises(InputError, match=r"is float32\[7, 6\] on cpu now"):
+        ThreadLinks.run(2, one)
+
+
+class Counting(torch.nn.Module):
+    """A buffer that gets a new tensor at each step, as an average over steps does."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(3))
+        self.register_buffer("mean", torch.zeros(3))
+
+
+def test_buffers_that_are_replaced_are_exchanged():
+    def one(links):
+        model = Counting()
+        gossip = Gossip(model, 1, "block:0.1", links=links, rule=Rule(theta=1.0))
+        for _ in range(2):
+            model.mean = model.mean + links.node
+            gossip.step()
+        return model.mean
+
+    for mean in ThreadLinks.run(2, one):
+        assert torch.allclose(mean, torch.ones(3), atol=0.02)
 
 
 def test_a_message_of_another_exchange_is_refused():

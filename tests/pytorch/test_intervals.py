@@ -10,11 +10,11 @@ from pytorch.test_gossip import NODES, flat, make_model, train  # noqa: E402
 
 from lessbits.errors import InputError  # noqa: E402
 from lessbits.torch import Gossip, Rule, Shrinking, ThreadLinks  # noqa: E402
-from lessbits.torch.intervals import Intervals  # noqa: E402
+from lessbits.training.intervals import Intervals  # noqa: E402
 
 
 def due(every, alone, steps):
-    intervals = Intervals(every, Rule(alone=alone))
+    intervals = Intervals(every, alone)
     return [step for step in range(1, steps + 1) if intervals.due(step)]
 
 
@@ -26,12 +26,12 @@ def test_when_exchanges_are_due():
 
 
 def test_the_lengths_of_intervals_add_up_to_the_steps_between_exchanges():
-    intervals = Intervals(lambda step: 3 + step % 4, Rule())
+    intervals = Intervals(lambda step: 3 + step % 4)
     points = [step for step in range(1, 60) if intervals.due(step)]
     for number, (first, second) in enumerate(pairwise(points)):
         assert {intervals.length(step) for step in range(first + 1, second + 1)} == {second - first}
         assert intervals.between(number, number + 1) == second - first
-    assert Intervals(7, Rule()).between(2, 5) == 21
+    assert Intervals(7).between(2, 5) == 21
 
 
 def test_intervals_shrink_with_the_square_root_of_the_rate():
@@ -70,6 +70,24 @@ def test_a_run_goes_on_in_the_middle_of_an_interval():
 
     for found, (expected, _) in zip(ThreadLinks.run(NODES, second), whole, strict=True):
         assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("every", "steps", "told"),
+    [
+        (lambda step: round(10 * max(0, 1 - step / 25) ** 0.5), 26, r"every\(26\) is 0"),
+        (([10] * 15).__getitem__, 20, r"every\(20\).* raises IndexError: list index"),
+    ],
+)
+def test_a_schedule_need_not_go_on_after_the_end_of_the_run(every, steps, told):
+    assert run(every, steps)[0][1].exchanges >= 2
+    with pytest.raises(InputError, match=told):
+        run(every, steps + 1)
+
+
+def test_intervals_that_grow_without_bound_are_compared_as_far_as_they_go():
+    assert run(lambda step: 3 + step, 9)[0][1].exchanges == 2
+    assert len(Intervals(lambda step: 10 + step // 20).words()) == len("every=") + 16
 
 
 def test_mistakes_are_told_in_one_line():

@@ -29,6 +29,8 @@ for step in range(60):
     optimizer.step()
     if sys.argv[1:] == ["--spoil"] and step == 30 and gossip.links.node == 1:
         model.bias.data[0] = float("nan")
+    if sys.argv[1:] == ["--leave"] and step == 32 and gossip.links.node == 1:
+        sys.exit(0)
     gossip.step()
 print(f"node {gossip.links.node}: {gossip.report()}; jax {'jax' in sys.modules}\\n", end="", flush=True)  # in one piece
 """
@@ -63,6 +65,44 @@ def test_a_mistake_at_one_node_ends_all_with_one_line(tmp_path):
     done = run(tmp_path, "--spoil")
     assert done.returncode == 2
     assert re.fullmatch(r"lessbits: node 1 of 2: '\w+' has NaN .*\n", done.stderr)
+
+
+def test_a_node_that_ends_before_the_others_ends_all_with_one_line(tmp_path):
+    done = run(tmp_path, "--leave")
+    assert done.returncode == 2
+    what = "node 1 has ended after 32 steps and 6 exchanges, but node 0 waits for it after 35 steps"
+    assert re.fullmatch(rf"lessbits: node 0 of 2: {what}: .*\n", done.stderr)
+
+
+LEAVES = """
+import sys, torch, lessbits.torch
+from mpi4py import MPI
+node = MPI.COMM_WORLD.Get_rank()
+if node == 2 and sys.argv[1] == "absent":
+    sys.exit(0)
+torch.manual_seed(0)
+model = torch.nn.Linear(3, 2)
+if sys.argv[1] == "second":
+    lessbits.torch.Gossip(model, every=5).step()
+    if node == 2:
+        sys.exit(0)
+gossip = lessbits.torch.Gossip(model, every=5, rule=lessbits.torch.Rule(tree=sys.argv[1] == "tree"))
+for step in range(17 if node == 2 else 40):
+    gossip.step()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["turns", "tree", "absent", "second"])
+def test_without_our_launcher_those_that_wait_say_which_node_has_ended(tmp_path, how):
+    script = tmp_path / "train.py"
+    script.write_text(LEAVES)
+    command = [str(COMMAND.parent / "mpiexec"), "-n", "4", sys.executable, str(script), how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    without = {"absent": "without a Gossip", "second": "without Gossip number 2"}
+    told = without.get(how, "after 17 steps and 3 exchanges")
+    assert re.search(rf"EndedError: node 2 has ended {told}, but node [013] waits for it", done.stderr)
 
 
 def test_a_script_that_is_not_there():

@@ -108,10 +108,33 @@ def test_numbers_that_are_predicted_to_diverge_are_told(caplog):
     with caplog.at_level(logging.WARNING):
         choose_rule(Rule(dual=1.0), ring, "block:1.5")
         assert "drift apart" in caplog.text
+        assert "leave out dual and theta, which would be 0.104 and 0.734" in caplog.text
         caplog.clear()
         choose_rule(Rule(dual=0.1, theta=0.8), ring, "block:1.5")
         choose_rule(Rule(dual=1.0), ring, "block:1.5", node=3)  # one node tells
         assert not caplog.text
+
+
+@pytest.mark.parametrize(
+    ("quantizer", "rule", "finer"),
+    [
+        ("block-top:8", Rule(), "take block-top:16 or finer ones"),
+        ("block-dither:2", Rule(), "take block-dither:1.5 or finer ones"),
+        ("block-dither:1.5", Rule(turns=False), "take block-dither:1 or finer ones"),
+        ("block-dither:2", Rule(dual=0.1), "take block-dither:1.5 or finer ones and leave out dual and theta"),
+        (
+            "exact",
+            Rule(rate=0.05, dual=0.15, momentum=0.999),
+            "take less momentum, or a rate nearer to 1, and leave out",
+        ),
+    ],
+)
+def test_messages_that_are_too_coarse_are_told_with_finer_ones(caplog, quantizer, rule, finer):
+    with caplog.at_level(logging.WARNING):
+        choose_rule(rule, make_network("ring", nodes=4), quantizer)
+    assert "drift apart" in caplog.text
+    assert finer in caplog.text
+    assert "which would be" not in caplog.text  # no number that was chosen is advised
 
 
 def test_mistakes_get_one_line():

@@ -19,6 +19,7 @@ from lessbits.neural.methods.tree import TreeSums
 from lessbits.neural.problem import Metric, NeuralProblem
 from lessbits.neural.simulator import SimulateOptions, simulate
 from lessbits.neural.trace import NeuralTrace
+from lessbits.training.intervals import Shrinking
 from lessbits.training.links import Links, ThreadLinks
 from lessbits.training.rule import Rule
 
@@ -43,6 +44,7 @@ __all__ = [
     "NoExchange",
     "PowerSgd",
     "Rule",
+    "Shrinking",
     "SimulateOptions",
     "SparseLoCo",
     "ThreadLinks",

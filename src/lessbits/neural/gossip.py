@@ -9,14 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.summation import separate
-from lessbits.errors import InputError, check_seed, check_whole, shown
+from lessbits.errors import InputError, check_seed, shown
 from lessbits.networks import Network
 from lessbits.neural.arithmetic import Numbers, finish, nesterov
 from lessbits.neural.layout import Layout, Tree
 from lessbits.neural.memory import Broadcast, InTurn, Memory
 from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.neural.tree import TreeSums
-from lessbits.training.links import Links
+from lessbits.training.intervals import Every, Intervals
+from lessbits.training.links import Links, Reached
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
@@ -45,7 +46,8 @@ class Gossip:
     Args:
         params: The parameters at the start, any pytree. Floating-point arrays are exchanged. Memories are float32, even
             of parameters of 16 bits.
-        every: Local steps between two exchanges.
+        every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
+            such as `Shrinking(longest=60, steps=2400)`.
         quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of an array.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
         rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
@@ -58,7 +60,7 @@ class Gossip:
     def __init__(
         self,
         params: Tree,
-        every: int = 20,
+        every: Every = 20,
         quantizer: str = "block:1.0",
         network: str | Network = "ring",
         rule: Rule | None = None,
@@ -66,10 +68,11 @@ class Gossip:
         seed: int = 0,
         site: str | PathLike[str] | None = None,
     ) -> None:
-        self.every, self.seed = check_whole("every", every, 1), check_seed(seed)
+        self.seed = check_seed(seed)
         self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.neural.Rule")
+        self.intervals = Intervals(every, self.rule.alone)
         self.layout = Layout(params)
         self.quantizer = WeightQuantizer(quantizer, self.layout.sizes)
         connected = network_between(self.links, network)
@@ -101,9 +104,11 @@ class Gossip:
         self.layout.check(params)
         self._open()
         self.steps += 1
+        self.links.reached = Reached(self.steps, self.exchanges)
         if self.rule.numbers.dual and self.exchanges:
-            params = self._add(params, self.dual[0], jnp.float32(self.rule.numbers.dual / self.every))
-        return self.exchange(params) if self.rule.due(self.steps, self.every) else params
+            share = self.rule.numbers.dual / self.intervals.length(self.steps)
+            params = self._add(params, self.dual[0], jnp.float32(share))
+        return self.exchange(params) if self.intervals.due(self.steps) else params
 
     def exchange(self, params: Tree) -> Tree:
         """Exchange now, and return the parameters to go on with. All nodes must do so at the same time."""
@@ -127,6 +132,7 @@ class Gossip:
         if self.carry is not None:
             self.carry = self.old - self.layout.gather(params)[None]
         self.exchanges += 1
+        self.links.reached = Reached(self.steps, self.exchanges)
         return params
 
     def report(self) -> str:
@@ -179,7 +185,7 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.arrays
 
     def _settings(self) -> str:
-        return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
+        return f"{self.intervals.words()} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
 
     def _marks(self, network: Network) -> list[bytes]:
         start = values_mark(np.asarray(self.old[0]))
@@ -224,7 +230,7 @@ class Gossip:
         A process that has just been started, with neighbours that have not, takes the model of one.
         """
         reached, model = memory.begin(lambda: x, self.exchanges)
-        self.steps += self.every * (reached - self.exchanges)
+        self.steps += self.intervals.between(self.exchanges, reached)
         self.exchanges = reached
         self.dual = self.dual + separate(memory.recover() * self.numbers.theta)
         if model is None:

@@ -133,7 +133,7 @@ class _Run:
         count = step - self.step
         if not count:
             return
-        drift = self.method.drift(self.kept)
+        drift = self.method.drift(self.kept, self.step + 1 - self.method.seeded)
         vectors, share = (None, None) if drift is None else (drift[0], jnp.float32(drift[1]))
         models = (self.params, self.state, (vectors, share))
         first, many = jnp.int32(self.step), jnp.int32(count)

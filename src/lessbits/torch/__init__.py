@@ -15,7 +15,7 @@ except ImportError as error:
     raise MissingPackageError(f"lessbits.torch needs PyTorch ({error}): pip install 'lessbits[torch]'") from None
 
 from lessbits.torch.gossip import Gossip
-from lessbits.torch.intervals import Shrinking
+from lessbits.training.intervals import Shrinking
 from lessbits.training.links import Links, ThreadLinks
 from lessbits.training.rule import Rule
 

@@ -12,12 +12,13 @@ import torch
 from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.torch.flight import Flight
-from lessbits.torch.intervals import Every, Intervals
 from lessbits.torch.layout import Layout
+from lessbits.torch.loading import Loading
 from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.pieces import Pieces, Spelling
 from lessbits.torch.tree import TreeSums
-from lessbits.training.links import Links
+from lessbits.training.intervals import Every, Intervals
+from lessbits.training.links import Links, Reached
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
@@ -77,16 +78,16 @@ class Gossip:
         overlap: bool = False,
         progress: int = 0,
     ) -> None:
-        self.seed = check_seed(seed)
-        self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
+        self.seed, self.rule, self.links = check_seed(seed), Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
-        self.intervals = Intervals(every, self.rule)
+        self.intervals = Intervals(every, self.rule.alone)
         self.overlap, self.progress = check_flag("overlap", overlap), check_whole("progress", progress, 0)
         if overlap:
             self.rule.check_gossip("overlap")
             self.links.allow_overlap()
         self.layout = Layout(model)
+        self.loading = Loading(self.layout)
         self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes)
         connected = network_between(self.links, network)
         self.rule = choose_rule(self.rule, connected, self.pieces.noisiest, self.links.node)
@@ -105,7 +106,6 @@ class Gossip:
             self.rule.check_gossip("a site")
             self.memory = self.failing = self._expect()
         elif connected is not None:
-            self.met = True
             self.memory = self._meet(connected)
 
     @property
@@ -117,19 +117,18 @@ class Gossip:
         """Count a local step, and exchange if it is time. Return whether this was done."""
         self._open()
         self.steps += 1
+        self.links.reached = Reached(self.steps, self.exchanges)
         if self.numbers.dual and self.exchanges:
             self.layout.add(self.dual, self.numbers.dual / self.intervals.length(self.steps))
-        if not self.intervals.due(self.steps):
-            return False
-        self.exchange()
-        return True
+        if due := self.intervals.due(self.steps):
+            self.exchange()
+        return due
 
     @torch.no_grad()
     def exchange(self) -> None:
         """Exchange now. All nodes must do so at the same time."""
         self._open()
         self.layout.check()
-        self.layout.check_finite()
         if self.memory is None:
             return
         if self.failing is not None:
@@ -146,6 +145,7 @@ class Gossip:
                 received = self.links.exchange(frames)
             self.memory.receive(received, self.exchanges)
         self.exchanges += 1
+        self.links.reached = Reached(self.steps, self.exchanges)
         self.waits = True
         if not self.overlap:
             self._take()
@@ -232,6 +232,7 @@ class Gossip:
         counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), set(tensors))
         for name, tensor in tensors.items():
             tensor.copy_(state["tensors"][name])
+        self.loading.complete = True
         self.steps, self.exchanges, self.waits = counts["steps"], counts["exchanges"], bool(counts.get("waits", False))
         if self.memory is not None:
             self.memory.bits = counts["bits"]
@@ -251,12 +252,11 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.tensors()
 
     def _settings(self) -> str:
-        overlap = " overlap" if self.overlap else ""
-        return f"{self.intervals.words()} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}{overlap}"
+        words = f"{self.intervals.words()} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}"
+        return words + " overlap" * self.overlap
 
     def _marks(self, network: Network) -> list[bytes]:
-        start = values_mark(self.old.cpu().numpy())
-        return [self.layout.digest(), start, settings_mark(self._settings(), network)]
+        return [self.layout.digest(), values_mark(self.old.cpu().numpy()), settings_mark(self._settings(), network)]
 
     def _meet(self, network: Network) -> Memory | TreeSums:
         """Check with neighbours that models and settings are the same, and return the memory."""
@@ -277,6 +277,7 @@ class Gossip:
 
     def _open(self) -> None:
         """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
+        self.loading.check()
         if self.met or self.failing is None:
             return
         self.met = True

@@ -14,11 +14,29 @@ from lessbits.torch.pieces import MOST_COORDINATES
 from lessbits.training.marks import model_mark
 
 
+class Kind(NamedTuple):
+    """What must not change of a tensor."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "Kind":
+        """Return the kind of a tensor."""
+        return cls(tensor.shape, tensor.dtype, tensor.device)
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)} on {self.device}"
+
+
 class Entry(NamedTuple):
-    """One tensor and where it is in the vector."""
+    """One tensor, of which kind it was when the model was wrapped, and where it is in the vector."""
 
     name: str
     tensor: torch.Tensor
+    kind: Kind
     start: int
 
     @property
@@ -37,7 +55,7 @@ class Layout:
         self.entries: list[Entry] = []
         end = 0
         for name, tensor in _tensors(model):
-            self.entries.append(Entry(name, tensor, end))
+            self.entries.append(Entry(name, tensor, Kind.of(tensor), end))
             end += tensor.numel()
         trained = [entry for entry in self.entries if isinstance(entry.tensor, torch.nn.Parameter)]
         if not trained:
@@ -64,25 +82,33 @@ class Layout:
         return [entry.tensor.numel() for entry in self.entries]
 
     def check(self) -> None:
-        """Raise if the model is not the one that was wrapped."""
+        """Raise if the model is not the one that was wrapped, or has numbers that are not finite."""
         now = dict(_tensors(self.model))
-        for entry in self.entries:
+        for number, entry in enumerate(self.entries):
             there = now.pop(entry.name, None)
             if there is None:
                 raise InputError(
                     f"{entry.name!r} is gone or frozen since the model was wrapped: make another Gossip when the "
                     "trained parameters change, at all nodes"
                 )
-            if there.shape != entry.tensor.shape or (there is not entry.tensor and there.requires_grad):
+            if (kind := Kind.of(there)) != entry.kind:
                 raise InputError(
-                    f"{entry.name!r} was replaced since the model was wrapped: change parameters in place, or make "
-                    "another Gossip, at all nodes"
+                    f"{entry.name!r} was {entry.kind} when the model was wrapped, and is {kind} now: convert and move "
+                    "a model before it is wrapped, at all nodes"
                 )
+            if there is not entry.tensor:
+                if there.requires_grad:
+                    raise InputError(
+                        f"{entry.name!r} was replaced since the model was wrapped: change parameters in place, or make "
+                        "another Gossip, at all nodes"
+                    )
+                self.entries[number] = entry._replace(tensor=there)  # modules give buffers new values so
         if now:
             raise InputError(
                 f"{min(now)!r} is new or unfrozen since the model was wrapped: make another Gossip when the trained "
                 "parameters change, at all nodes"
             )
+        self.check_finite()
 
     @torch.no_grad()
     def check_finite(self) -> None:
@@ -147,6 +173,8 @@ class Layout:
     def add(self, vector: torch.Tensor, factor: float) -> None:
         """Add a vector of the trained part to parameters of 32 bits; in 16 bits a small change would be lost."""
         for entry in self.entries:
+            if Kind.of(entry.tensor) != entry.kind:
+                self.check()
             if entry.end <= self.trained and entry.name not in self.carry:
                 entry.tensor.add_(vector[entry.start : entry.end].view(entry.tensor.shape), alpha=factor)
 

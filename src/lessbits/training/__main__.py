@@ -12,9 +12,11 @@ from pathlib import Path
 
 from lessbits.engines.distributed.launch import become_rank
 from lessbits.errors import mistake_line
+from lessbits.training.links import EndedError
 from lessbits.training.mpi import MPI
 
 GRACE = 1.0  # seconds that other nodes wait for node 0 to report the same error
+TURN_SECONDS = 0.5  # that each of some nodes waits for those before it to report the same end
 FLUSH_SECONDS = 0.25  # until the launcher has forwarded what was printed
 
 
@@ -39,7 +41,9 @@ def main() -> None:
 def _fail(error: BaseException) -> None:
     """End all nodes with one line for a mistake. Return if there is only one."""
     node = 0 if MPI is None else MPI.COMM_WORLD.Get_rank()
-    if node:
+    if isinstance(error, EndedError):
+        time.sleep(TURN_SECONDS * error.turn)
+    elif node:
         time.sleep(GRACE + 0.02 * node)
     mistake = mistake_line(error)
     if mistake is None and not isinstance(error, SystemExit):

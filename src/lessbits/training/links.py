@@ -2,14 +2,32 @@
 
 import queue
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from lessbits._internal.wording import counted
 from lessbits.errors import InputError, WireError
 from lessbits.networks import Network
 
 PATIENCE = 600.0  # seconds without a message after which a neighbour is taken for lost
+LEAVE_SECONDS = 1.0  # for which threads may end by themselves after an error of one
+
+
+class Reached(NamedTuple):
+    """How far a node is: its local steps, and the exchanges that it has done."""
+
+    steps: int = 0
+    exchanges: int = 0
+
+
+class EndedError(InputError):
+    """A node waits for another one that has ended. `turn` says how many other nodes may say so before."""
+
+    def __init__(self, message: str, turn: int = 0) -> None:
+        super().__init__(message)
+        self.turn = turn
 
 
 class Links(ABC):
@@ -18,6 +36,9 @@ class Links(ABC):
     node: int  # the number of this node
     nodes: int
     steady = True  # whether all neighbours are there from the first exchange to the last
+    reached = Reached()  # how far this node is, as neighbours are told when it ends
+    closed = False  # whether neighbours were told so
+    under_way: threading.Thread | None = None  # an exchange in a thread of its own, which ends before the links do
 
     @abstractmethod
     def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -32,8 +53,23 @@ class Links(ABC):
         return
 
     def close(self) -> None:
-        """Release what the links hold."""
+        """Release what the links hold, and tell neighbours that this node has ended."""
         return
+
+    def check_open(self) -> None:
+        """Raise if this node has said that it has ended."""
+        if self.closed:
+            raise InputError(f"node {self.node} exchanges after it was closed: call close after the last step")
+
+    def missed(self, other: int, theirs: Reached, turn: int = 0) -> EndedError:
+        """Return the error of a node that waits for a neighbour that has ended."""
+        done = f"{counted(theirs.steps, 'step')} and {counted(theirs.exchanges, 'exchange')}"
+        return EndedError(
+            f"node {other} has ended after {done}, but node {self.node} waits for it after "
+            f"{counted(self.reached.steps, 'step')}: all nodes must take the same number of steps, even if they have "
+            "different numbers of batches",
+            turn,
+        )
 
 
 class NoLinks(Links):
@@ -51,29 +87,51 @@ class NoLinks(Links):
 class ThreadLinks(Links):
     """Nodes that are threads of one process, for tests and for trying a training loop."""
 
-    def __init__(self, node: int, boxes: dict[tuple[int, int], "queue.Queue[bytes]"], nodes: int) -> None:
+    def __init__(self, node: int, boxes: dict[tuple[int, int], "queue.Queue[bytes | Reached]"], nodes: int) -> None:
         self.node, self.boxes, self.nodes = node, boxes, nodes
 
     @classmethod
     def make(cls, nodes: int) -> list["ThreadLinks"]:
         """Return the links of each node."""
-        boxes: dict[tuple[int, int], queue.Queue[bytes]] = {
+        boxes: dict[tuple[int, int], queue.Queue[bytes | Reached]] = {
             (here, there): queue.Queue() for here in range(nodes) for there in range(nodes) if here != there
         }
         return [cls(node, boxes, nodes) for node in range(nodes)]
 
     def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
         """Put the frames into the boxes of the others, and wait for theirs."""
+        self.check_open()
         for other, frame in frames.items():
             self.boxes[self.node, other].put(bytes(frame))
+        return {other: self._take(other) for other in frames}
+
+    def _take(self, other: int) -> bytes:
+        box = self.boxes[other, self.node]
         try:
-            return {other: self.boxes[other, self.node].get(timeout=PATIENCE) for other in frames}
+            found = box.get(timeout=PATIENCE)
         except queue.Empty:
             raise WireError(f"node {self.node} had no message for {PATIENCE:g} s") from None
+        if isinstance(found, Reached):
+            box.put(found)  # nothing follows it
+            raise self.missed(other, found)
+        return found
+
+    def close(self) -> None:
+        """Tell the others that no more messages come. `run` does so at the end of each function."""
+        if self.under_way is not None:
+            self.under_way.join()
+        if not self.closed:
+            self.closed = True
+            for other in range(self.nodes):
+                if other != self.node:
+                    self.boxes[self.node, other].put(self.reached)
 
     @staticmethod
     def run(nodes: int, function: Callable[["ThreadLinks"], Any]) -> list[Any]:
-        """Call a function in a thread for each node, and return the results; raise the first error."""
+        """Call a function in a thread for each node, and return the results; raise an error that came first.
+
+        An error that others have because a node has ended comes after the error of that node.
+        """
         results: list[Any] = [None] * nodes
         errors: dict[int, BaseException] = {}
 
@@ -82,6 +140,8 @@ class ThreadLinks(Links):
                 results[links.node] = function(links)
             except BaseException as error:
                 errors[links.node] = error
+            finally:
+                links.close()
 
         threads = [threading.Thread(target=work, args=(links,), daemon=True) for links in ThreadLinks.make(nodes)]
         for thread in threads:
@@ -90,7 +150,12 @@ class ThreadLinks(Links):
             for thread in threads:
                 thread.join(timeout=0.05)
         if errors:
-            raise errors[min(errors)]
+            known = dict(errors)
+            last = time.monotonic() + LEAVE_SECONDS
+            for thread in threads:
+                thread.join(max(0.0, last - time.monotonic()))
+            first = [node for node, error in known.items() if not isinstance(error, EndedError)]
+            raise known[min(first) if first else next(iter(known))]
         return results
 
 
@@ -99,6 +164,9 @@ def differ(what: str, who: str) -> str:
     if what == "model":
         return f"{who} have different models: names, shapes and types of all trained tensors must be the same"
     if what == "start":
-        return f"{who} start from different numbers: set the same seed before the model is made, or load one checkpoint"
+        return (
+            f"{who} start from different numbers: set the same seed before the model is made; to go on with a run, "
+            "make the Gossip first, and then load the model's state and the Gossip's"
+        )
     settings = "every, quantizer, seed, rule, overlap and network"
     return f"{who} have different settings: {settings} must be the same at all nodes"

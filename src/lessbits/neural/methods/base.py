@@ -26,8 +26,8 @@ from lessbits.errors import check_number, check_whole
 from lessbits.networks import Network
 from lessbits.networks.tree import spanning_tree
 from lessbits.neural.quantizers import Blocks, WeightQuantizer, send
+from lessbits.training.intervals import Every, Intervals
 from lessbits.training.partners import neighbours, rounds
-from lessbits.training.rule import due
 
 State = Any  # a pytree of arrays
 SEED_QUANTIZER = "block:0.1"  # 5.4 bits per normal number, with a thousandth of its square as error
@@ -147,14 +147,15 @@ class NeuralMethod(ABC):
     """A method that trains models with exchanges between intervals of local steps.
 
     Attributes:
-        every: Local steps between two exchanges.
+        every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
+            such as `Shrinking(longest=60, steps=2400)`. Steps are counted from the seeding.
         quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`.
         alone: Local steps before the first exchange.
         seeded: Local steps after which all nodes take the model of one of them, and the method begins; 0 for none. The
             model is sent down a spanning tree, with `SEED_QUANTIZER`. What other nodes did until then is lost.
     """
 
-    every: int = 20
+    every: Every = 20
     quantizer: str = "block:1.0"
     alone: int = 0
     seeded: int = 0
@@ -163,23 +164,28 @@ class NeuralMethod(ABC):
 
     def __post_init__(self) -> None:
         """Check every number."""
-        check_whole("every", self.every, 1)
         check_whole("alone", self.alone, 0)
         check_whole("seeded", self.seeded, 0)
         for name in ("rate", "momentum", "theta", "decay"):
             if hasattr(self, name):
                 check_number(name, getattr(self, name), 0, 10)
+        self.intervals.words()
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """When nodes exchange."""
+        return Intervals(self.every, self.alone)
 
     def due(self, step: int) -> bool:
         """Return whether an exchange follows this step, counted from the seeding."""
-        return due(step, self.every, self.alone)
+        return self.intervals.due(step)
 
     def fitted(self, network: Network, quantizer: str) -> Self:
         """Return the method with the numbers that were left open, for a network and the name of a quantizer."""
         return self
 
-    def drift(self, state: State) -> tuple[jax.Array, float] | None:
-        """Return rows, and what share of them is added to the models at every local step."""
+    def drift(self, state: State, step: int) -> tuple[jax.Array, float] | None:
+        """Return rows, and what share of them is added to the models at each local step of the interval of this one."""
         return None
 
     @abstractmethod

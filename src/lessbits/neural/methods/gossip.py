@@ -1,6 +1,7 @@
 """The rule of `lessbits.neural.Gossip` for all nodes at once: in turn, one message to all, and links that fail."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import jax
@@ -13,6 +14,7 @@ from lessbits.errors import InputError, check_number, shown
 from lessbits.networks import Network
 from lessbits.neural.arithmetic import Numbers, finish, weighted
 from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room
+from lessbits.training.intervals import Intervals
 from lessbits.training.noise import noise_of
 from lessbits.training.rule import Rule
 
@@ -36,19 +38,20 @@ class _WithRule(NeuralMethod):
 
     def __post_init__(self) -> None:
         """Check the rule; steps alone are the rule's."""
-        super().__post_init__()
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(self.rule)}, but it must be a lessbits.neural.Rule")
+        super().__post_init__()
         if self.alone:
             raise InputError(f"alone is {self.alone}, but it belongs to the rule here: write rule=Rule(alone=…)")
 
-    def due(self, step: int) -> bool:
-        """Return whether an exchange follows this step."""
-        return self.rule.due(step, self.every)
+    @cached_property
+    def intervals(self) -> Intervals:
+        """When nodes exchange; steps alone are the rule's."""
+        return Intervals(self.every, self.rule.alone)
 
-    def drift(self, state: Kept) -> tuple[jax.Array, float] | None:
+    def drift(self, state: Kept, step: int) -> tuple[jax.Array, float] | None:
         """Add the dual in equal parts."""
-        return (state.dual, self.rule.numbers.dual / self.every) if self.rule.dual else None
+        return (state.dual, self.rule.numbers.dual / self.intervals.length(step)) if self.rule.dual else None
 
     def fitted(self, network: Network, quantizer: str) -> Self:
         """Choose the numbers of the rule that are open."""

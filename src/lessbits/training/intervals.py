@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lessbits.errors import check_number, check_whole
-from lessbits.training.rule import Rule
+from lessbits.errors import InputError, check_number, check_whole
+from lessbits.training.rule import due
 
-COMPARED = 1000  # exchanges whose steps are compared between nodes, if a function gives intervals
+COMPARED = 1000  # exchanges at most whose steps are compared between nodes, if a function gives intervals
 MOST_STEPS = 10**9
 
 Every = int | Callable[[int], int]
@@ -48,12 +48,17 @@ class Shrinking:
 class Intervals:
     """The steps after which nodes exchange.
 
-    With a function, the first exchange is after `every(0)` steps, or after `rule.alone` steps if it is not zero, and
-    each next one `every(step)` steps later.
+    With a function, the first exchange is after `every(0)` steps, or after `alone` steps if it is not zero, and each
+    next one `every(step)` steps later. A wrong interval is an `InputError` when it begins, and not before: a schedule
+    need not go on after the end of the run.
+
+    Args:
+        every: Local steps between exchanges, or the function.
+        alone: Local steps before the first exchange.
     """
 
-    def __init__(self, every: Every, rule: Rule) -> None:
-        self.every, self.rule = every, rule
+    def __init__(self, every: Every, alone: int = 0) -> None:
+        self.every, self.alone = every, alone
         self.points: list[int] = []
         if not callable(every):
             check_whole("every", every, 1)
@@ -61,8 +66,8 @@ class Intervals:
     def due(self, step: int) -> bool:
         """Return whether an exchange follows this step."""
         if not callable(self.every):
-            return self.rule.due(step, self.every)
-        return self._number(step) < len(self.points) and self.points[self._number(step)] == step
+            return due(step, self.every, self.alone)
+        return self.points[self._number(step)] == step
 
     def length(self, step: int) -> int:
         """Return the length of the interval in which a step is, counted from 1."""
@@ -80,10 +85,14 @@ class Intervals:
         return self.points[second] - self.points[first]
 
     def words(self) -> str:
-        """Return what is compared between nodes."""
+        """Return what is compared between nodes: the steps of exchanges, as far as the function gives them."""
         if not callable(self.every):
             return f"every={self.every}"
-        self.between(0, COMPARED)
+        try:
+            self.between(0, COMPARED)
+        except InputError:
+            if not self.points:  # not even the first one
+                raise
         digest = hashlib.sha256(repr(self.points[:COMPARED]).encode()).hexdigest()[:16]
         return f"every={digest}"
 
@@ -94,8 +103,14 @@ class Intervals:
 
     def _extend(self) -> None:
         assert callable(self.every)
-        if not self.points and self.rule.alone:
-            self.points.append(self.rule.alone)
+        if not self.points and self.alone:
+            self.points.append(self.alone)
             return
         last = self.points[-1] if self.points else 0
-        self.points.append(last + check_whole(f"every({last})", self.every(last), 1, MOST_STEPS))
+        try:
+            given = self.every(last)
+        except Exception as error:
+            raise InputError(
+                f"every({last}), the local steps after step {last}, raises {type(error).__name__}: {error}"
+            ) from error
+        self.points.append(last + check_whole(f"every({last})", given, 1, MOST_STEPS))
