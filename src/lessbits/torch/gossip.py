@@ -15,12 +15,13 @@ from lessbits.torch.flight import Flight
 from lessbits.torch.intervals import Every, Intervals
 from lessbits.torch.layout import Layout
 from lessbits.torch.memory import Broadcast, InTurn, Memory
-from lessbits.torch.pieces import Pieces, Spelling
+from lessbits.torch.pieces import Pieces
 from lessbits.torch.tree import TreeSums
 from lessbits.training.links import Links
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
+from lessbits.training.pieces import Spelling
 from lessbits.training.rule import Rule
 from lessbits.training.stability import choose_rule
 from lessbits.training.state import check_state, sent_line
