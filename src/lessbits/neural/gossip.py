@@ -20,6 +20,7 @@ from lessbits.training.links import Links
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
+from lessbits.training.pieces import Spelling
 from lessbits.training.rule import Rule
 from lessbits.training.stability import choose_rule
 from lessbits.training.state import check_state, sent_line
@@ -46,7 +47,9 @@ class Gossip:
         params: The parameters at the start, any pytree. Floating-point arrays are exchanged. Memories are float32, even
             of parameters of 16 bits.
         every: Local steps between two exchanges.
-        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of an array.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of an array, or
+            `exact`. A mapping from patterns of names to these chooses one for each array; the first pattern that fits
+            counts: `{"*.norm*": "exact", "*": "block:1.5"}`.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
         rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
         links: What carries bytes; by default MPI, if several processes were started.
@@ -59,7 +62,7 @@ class Gossip:
         self,
         params: Tree,
         every: int = 20,
-        quantizer: str = "block:1.0",
+        quantizer: Spelling = "block:1.0",
         network: str | Network = "ring",
         rule: Rule | None = None,
         links: Links | None = None,
@@ -71,9 +74,9 @@ class Gossip:
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.neural.Rule")
         self.layout = Layout(params)
-        self.quantizer = WeightQuantizer(quantizer, self.layout.sizes)
+        self.quantizer = WeightQuantizer(quantizer, self.layout.sizes, self.layout.names)
         connected = network_between(self.links, network)
-        self.rule = choose_rule(self.rule, connected, self.quantizer.name, self.links.node)
+        self.rule = choose_rule(self.rule, connected, self.quantizer.noisiest, self.links.node)
         self.numbers = Numbers.of(self.rule)
         self.steps = self.exchanges = 0
         self.carry = jnp.zeros((1, self.layout.size), jnp.float32) if self.layout.rounded else None
@@ -121,7 +124,8 @@ class Gossip:
             mean = self.memory.exchange(self.old - x, self.exchanges)
             self.old, self.momentum = nesterov(self.old, mean, self.momentum, self.numbers.rate, self.numbers.momentum)
         else:
-            pull = self.memory.exchange(x, self.exchanges)
+            self.memory.receive(self.links.exchange(self.memory.send(x, self.exchanges)), self.exchanges)
+            pull = self.memory.pull(self.exchanges)
             self.old, self.dual, self.momentum = finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
         params = self.layout.scatter(params, self.old[0])
         if self.carry is not None:

@@ -52,6 +52,11 @@ class Layout:
         self.short = mask
 
     @property
+    def names(self) -> list[str]:
+        """The name of each array."""
+        return [leaf.name for leaf in self.entries]
+
+    @property
     def sizes(self) -> list[int]:
         """The length of each array."""
         return [leaf.end - leaf.start for leaf in self.entries]

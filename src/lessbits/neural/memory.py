@@ -4,17 +4,15 @@ Arrays have one row, so that the programs are those of the simulator, which has 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from lessbits._internal.blocks import BlockPayload
 from lessbits._internal.randomness import Step, make_seed, message_draws
 from lessbits.networks import Network
 from lessbits.neural.arithmetic import weighted
-from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.neural.quantizers import WeightQuantizer, row_of
 from lessbits.training.links import Links
 from lessbits.training.messages import opened, sealed
 from lessbits.training.partners import neighbours, turns
@@ -32,7 +30,7 @@ class Messages:
         """Return the body of Q(x - h), and what it stands for."""
         draws = message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
         payload, decoded = self.quantizer.send(x, known, draws)
-        return self.codec.encode(BlockPayload(*(np.asarray(part)[0] for part in payload))), decoded
+        return self.codec.encode(row_of(payload)), decoded
 
     def seal(self, bodies: Mapping[int, bytes], turn: int) -> dict[int, bytes]:
         """Return frames of bodies, and count the bits of this node."""
@@ -46,15 +44,26 @@ class Messages:
 
     def decode(self, body: bytes) -> jax.Array:
         """Return what a body stands for, [1, size]."""
-        return self.quantizer.decode(BlockPayload(*(jnp.asarray(part[None]) for part in self.codec.decode(body))))
+        return self.quantizer.decode(self.codec.decode(body))
 
 
 class Memory(Messages, ABC):
-    """Sends the difference of a model to what neighbours know, and returns the disagreement with them."""
+    """Sends the difference of a model to what neighbours know, and finds the disagreement with them.
+
+    An exchange is `send`, what the links do, `receive`, and `pull`.
+    """
 
     @abstractmethod
-    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
-        """Return Σ_j w_ij (h_i - h_j) over those that spoke in this turn, [1, size]."""
+    def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
+        """Return a frame for each neighbour with which this node speaks in this turn."""
+
+    @abstractmethod
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Take the frames of neighbours; who is gone has none."""
+
+    @abstractmethod
+    def pull(self, turn: int) -> jax.Array:
+        """Return Σ_j w_ij (h_i - h_j) over those that spoke in this turn, [1, size], after `receive`."""
 
     def encode(self, x: jax.Array, name: str, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
         """Send Q(x - h), add it to the memory of this name, and return the body and what it stands for."""
@@ -62,10 +71,10 @@ class Memory(Messages, ABC):
         self.arrays[name] = self.arrays[name] + decoded
         return body, decoded
 
-    def carry(self, bodies: Mapping[int, bytes], turn: int) -> dict[int, jax.Array]:
-        """Exchange bodies with neighbours, checked, and count the bits of this node. Return what theirs stand for."""
-        frames = self.links.exchange(self.seal(bodies, turn))
-        return {other: self.decode(self.open(other, frame, turn)) for other, frame in frames.items()}
+    def heard(self, frames: Mapping[int, bytes], turn: int) -> Iterator[tuple[int, jax.Array]]:
+        """Yield neighbours and what their messages stand for, checked."""
+        for other, frame in frames.items():
+            yield other, self.decode(self.open(other, frame, turn))
 
 
 class Broadcast(Memory):
@@ -79,12 +88,19 @@ class Broadcast(Memory):
         self.total = jnp.full(1, sum(self.weights.values()), jnp.float32)
         self.arrays = {"own": start, "others": weighted(start, self.total)}
 
-    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
+    def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
         """Send Q(x - h) to all."""
         body, _ = self.encode(x, "own", turn, self.links.node, per_link=False)
-        for other, theirs in self.carry(dict.fromkeys(self.weights, body), turn).items():
+        return self.seal(dict.fromkeys(self.weights, body), turn)
+
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Add what neighbours sent to the sum."""
+        for other, theirs in self.heard(frames, turn):
             added = weighted(theirs, jnp.full(1, self.weights[other], jnp.float32))
             self.arrays["others"] = self.arrays["others"] + added
+
+    def pull(self, turn: int) -> jax.Array:
+        """Return the disagreement with all."""
         return weighted(self.arrays["own"], self.total) - self.arrays["others"]
 
 
@@ -101,13 +117,24 @@ class InTurn(Memory):
                 self.arrays[f"own.{other}"] = start
                 self.arrays[f"gap.{other}"] = jnp.zeros_like(start)  # own memory minus the neighbour's
 
-    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
-        """Send Q(x - h) to the neighbour whose turn it is; half of the disagreement is this node's."""
+    def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
+        """Send Q(x - h) to the neighbour whose turn it is."""
         other = self.order[turn % len(self.order)]
         if other is None:
-            return jnp.zeros_like(x)
+            return {}
         number = self.links.node * self.links.nodes + other
         body, mine = self.encode(x, f"own.{other}", turn, number, per_link=True)
-        theirs = self.carry({other: body}, turn)[other]
-        gap = self.arrays[f"gap.{other}"] = (self.arrays[f"gap.{other}"] + mine) - theirs
-        return gap * jnp.float32(0.5)
+        self.arrays[f"gap.{other}"] = self.arrays[f"gap.{other}"] + mine
+        return self.seal({other: body}, turn)
+
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Add what the neighbour sent to its memory."""
+        for other, theirs in self.heard(frames, turn):
+            self.arrays[f"gap.{other}"] = self.arrays[f"gap.{other}"] - theirs
+
+    def pull(self, turn: int) -> jax.Array:
+        """Return half of the disagreement: the other half is the neighbour's."""
+        other = self.order[turn % len(self.order)]
+        if other is None:
+            return jnp.zeros_like(next(iter(self.arrays.values())))
+        return self.arrays[f"gap.{other}"] * jnp.float32(0.5)

@@ -31,7 +31,7 @@ class SimulateOptions:
     Attributes:
         record: Steps between two records; the last step has one too.
         encoded: Encode every message, so that bytes are those of real links. By default lengths are computed by the
-            codec's own count (`BlockLengths`), within 1 % of the encoded ones or 8 bytes for usual messages.
+            codec's own count (`BlockLengths`), within 1 % of the encoded ones or 8 bytes for messages in one piece.
         sequential: Whether nodes compute one after the other, and not in one batch. What a node computes is then what
             it would compute alone, which is needed for the bits of real links.
     """
@@ -108,8 +108,8 @@ class _Run:
         if wrong := [leaf.name for leaf in self.layout.entries if leaf.dtype != jnp.float32]:
             raise InputError(f"{wrong[0]!r} is not float32, as parameters must be in simulation: convert it in init")
         self.seed = make_seed(seed)
-        quantizer = WeightQuantizer(method.quantizer, self.layout.sizes)
-        self.method = method = method.fitted(network, quantizer.name)
+        quantizer = WeightQuantizer(method.quantizer, self.layout.sizes, self.layout.names)
+        self.method = method = method.fitted(network, quantizer.noisiest)
         self.room = Room(network, quantizer, [leaf.shape for leaf in self.layout.entries], self.seed)
         self.params = jax.tree.map(lambda each: jnp.stack([jnp.asarray(each)] * problem.nodes), params)
         self.state = over_nodes(optimizer.init, options.sequential)(self.params)
