@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.pytrees import traced
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError
 from lessbits.training.marks import model_mark
@@ -63,6 +64,7 @@ class Layout:
 
     def check(self, params: Tree) -> None:
         """Raise if these are not the parameters that were wrapped, in shape and kind."""
+        check_values(params)
         if jax.tree.structure(params) != self.structure:
             raise InputError(
                 "the parameters have another structure than those that were wrapped: make another Gossip when the "
@@ -78,6 +80,7 @@ class Layout:
 
     def check_finite(self, params: Tree, vector: jax.Array) -> None:
         """Raise if a number is not finite."""
+        check_values(params)
         if bool(jnp.isfinite(vector).all()):
             return
         values = [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
@@ -118,6 +121,15 @@ class Layout:
     def digest(self) -> bytes:
         """Return bytes that differ between models with other names, shapes or types."""
         return model_mark((leaf.name, leaf.shape, str(leaf.dtype)) for leaf in self.entries)
+
+
+def check_values(params: Tree) -> None:
+    """Raise while JAX traces a function: a node must talk to its neighbours each time, with numbers."""
+    if traced(params):
+        raise InputError(
+            "the parameters have no values here, as JAX is tracing a function: call Gossip and its step outside of "
+            "jax.jit, jax.grad, jax.vmap and jax.lax.scan"
+        )
 
 
 def _exchanged(name: str, value: Any) -> bool:
