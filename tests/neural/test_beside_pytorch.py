@@ -48,39 +48,40 @@ def moves(node, step):
     return {name: 0.01 * random.normal(size=shape).astype(np.float32) for name, shape in SIZES.items()}
 
 
-def with_torch(links, rule, quantizer):
+def with_torch(links, rule, quantizer, overlap):
     model = Model()
-    gossip = lessbits.torch.Gossip(model, 2, quantizer, "complete", rule, links, seed=3)
+    gossip = lessbits.torch.Gossip(model, 2, quantizer, "complete", rule, links, seed=3, overlap=overlap)
     for step in range(8):
         with torch.no_grad():
             for name, change in moves(links.node, step).items():
                 model.get_parameter(name).add_(torch.from_numpy(change))
         gossip.step()
+    gossip.finish()
     return {name: value.detach().numpy() for name, value in model.named_parameters()}, gossip.bits, links.kept
 
 
-def with_jax(links, rule, quantizer):
+def with_jax(links, rule, quantizer, overlap):
     params = jax.tree.map(jnp.asarray, start())
-    gossip = lessbits.neural.Gossip(params, 2, quantizer, "complete", rule, links, seed=3)
+    gossip = lessbits.neural.Gossip(params, 2, quantizer, "complete", rule, links, seed=3, overlap=overlap)
     for step in range(8):
         params = jax.tree.map(lambda value, change: value + jnp.asarray(change), params, moves(links.node, step))
         params = gossip.step(params)
-    return params, gossip.bits, links.kept
+    return gossip.finish(params), gossip.bits, links.kept
 
 
 @pytest.mark.parametrize(
-    ("rule", "quantizer"),
+    ("rule", "quantizer", "overlap"),
     [
-        (Rule(dual=0.1, momentum=0.3), "block:1"),
-        (Rule(dual=0.1, momentum=0.3, turns=False), "block-dither:1"),
-        (Rule(tree=True), "block:1"),
-        (Rule(dual=0.1, momentum=0.3), {"a": "block:1:tensor", "b": "exact", "*": "block-dither:1:1024"}),
+        (Rule(dual=0.1, momentum=0.3), "block:1", True),
+        (Rule(dual=0.1, momentum=0.3, turns=False), "block-dither:1", False),
+        (Rule(tree=True), "block:1", False),
+        (Rule(dual=0.1, momentum=0.3), {"a": "block:1:tensor", "b": "exact", "*": "block-dither:1:1024"}, False),
     ],
 )
-def test_a_pair_of_both_trains_and_a_pair_of_one_sends_the_same(rule, quantizer):
+def test_a_pair_of_both_trains_and_a_pair_of_one_sends_the_same(rule, quantizer, overlap):
 
     def run(*kinds):
-        return Recorded.run(2, lambda links: kinds[links.node](_recorded(links), rule, quantizer))
+        return Recorded.run(2, lambda links: kinds[links.node](_recorded(links), rule, quantizer, overlap))
 
     ours, theirs, mixed = run(with_jax, with_jax), run(with_torch, with_torch), run(with_jax, with_torch)
     for node in range(2):

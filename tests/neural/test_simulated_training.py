@@ -14,6 +14,7 @@ from lessbits.neural import METHODS, Gossip, NeuralProblem, Rule, SimulateOption
 
 PROBLEM, OPTIMIZER = make_problem(), optax.adam(0.01)
 ONE_BY_ONE = SimulateOptions(record=20, encoded=True, sequential=True)
+BY_LAYER = {"bias": "exact", "out": "block-dither:0.5:16", "*": "block:1.0:tensor"}
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +58,13 @@ def user_loop(links, rule, quantizer, network, seed):
 @pytest.mark.parametrize(
     ("in_turn", "quantizer", "network"),
     slow_but(
-        [(True, "block:1.0", "ring")],
-        [(True, "block:1.0", "ring"), (False, "block:1.0", "star"), (True, "block-dither:0.5", "star")],
+        [(True, BY_LAYER, "ring")],
+        [
+            (True, BY_LAYER, "ring"),
+            (True, "block:1.0", "ring"),
+            (False, "block:1.0", "star"),
+            (True, "block-dither:0.5", "star"),
+        ],
     ),
 )
 def test_what_is_simulated_runs_over_links_bit_for_bit(in_turn, quantizer, network):
@@ -165,6 +171,16 @@ def test_averaged_gradients_are_one_large_batch():
     assert found["disagreement"][-1] < 1e-5
 
 
+def test_bytes_of_quantizers_by_layer_are_counted_and_progress_is_told(capsys):
+    method = neural.GossipInTurn(every=5, quantizer=BY_LAYER)
+    counted, encoded = trained(method, progress=2), trained(method, encoded=True)
+    assert abs(counted["bytes"][-1] - encoded["bytes"][-1]) <= 2 * 8 * 4  # two messages of three pieces
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.startswith("lessbits: 10 steps, 2 exchanges, ")
+    assert not rest
+    assert ", loss " in first
+
+
 @pytest.mark.slow
 def test_bytes_by_count_are_close_to_encoded_ones_and_runs_are_repeated():
     counted, encoded = trained("in-turn", steps=60), trained("in-turn", steps=60, encoded=True)
@@ -202,6 +218,9 @@ def test_mistakes_are_told_in_one_line():
     assert "NeuralProblem" in told(lambda: simulate(3, OPTIMIZER))
     assert "network" in told(lambda: simulate(PROBLEM, OPTIMIZER, network=7))
     assert "block" in told(lambda: simulate(PROBLEM, OPTIMIZER, neural.DiLoCo(quantizer="dit-4")))
+    assert "'hid'" in told(
+        lambda: simulate(PROBLEM, OPTIMIZER, neural.DiLoCo(quantizer={"hid": "exact", "*": "block:1"}))
+    )
     assert "rule=Rule(alone" in told(lambda: neural.GossipInTurn(alone=3))
     assert "failures" in told(lambda: neural.GossipEdges(failures=2))
     assert "rows outside" in told(lambda: NeuralProblem(init, loss, data, [np.array([0, 300])]))

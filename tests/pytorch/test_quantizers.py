@@ -69,8 +69,11 @@ def test_blocks_end_with_their_tensor(spelling, block):
 
 @pytest.mark.parametrize(
     "spelling",
-    ["block", "dit-4", "block:0", "block:x", "block:1e3", "block-top:0", "block-top:1.5", "block:1:", "block:1:18"]
-    + ["block:1:8", "block:1:tensors", "block:1:-16", "block-top:101:100", "block:1:99999999", "block:1:64:64"],
+    [
+        *["block", "dit-4", "block:0", "block:x", "block:1e3", "block:nan", "block:1e", "block-top:0", "block-top:1.5"],
+        *["block:1:", "block:1:18", "block:1:8", "block:1:tensors", "block:1:-16", "block:1:99999999", "block:1:64:64"],
+        "block-top:101:100",
+    ],
 )
 def test_a_wrong_quantizer_is_told_in_one_line(spelling):
     with pytest.raises(InputError, match=r"block|Δ") as caught:

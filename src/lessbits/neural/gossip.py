@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.summation import separate
-from lessbits.errors import InputError, check_seed, check_whole, shown
+from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.neural.arithmetic import Numbers, finish, nesterov
 from lessbits.neural.layout import Layout, Tree
@@ -23,7 +23,7 @@ from lessbits.training.partners import network_between
 from lessbits.training.pieces import Spelling
 from lessbits.training.rule import Rule
 from lessbits.training.stability import choose_rule
-from lessbits.training.state import check_state, sent_line
+from lessbits.training.state import check_state, sent_line, tell
 
 if TYPE_CHECKING:
     from lessbits.neural.failing import PerLink
@@ -56,6 +56,9 @@ class Gossip:
         seed: Seed of random rounding, the same at all nodes.
         site: The file `site.toml` of this process, for sites that talk over gRPC and may fail and come back. The links
             of the roster are the network then.
+        overlap: Whether messages travel while an interval is computed: they tell of the model at its start, and the
+            correction that they bring is taken at its end. Call `finish` after the last step.
+        progress: Print `report()` of node 0 on standard error after every so many exchanges; 0 for never.
     """
 
     def __init__(
@@ -68,11 +71,17 @@ class Gossip:
         links: Links | None = None,
         seed: int = 0,
         site: str | PathLike[str] | None = None,
+        overlap: bool = False,
+        progress: int = 0,
     ) -> None:
         self.every, self.seed = check_whole("every", every, 1), check_seed(seed)
         self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.neural.Rule")
+        self.overlap, self.progress = check_flag("overlap", overlap), check_whole("progress", progress, 0)
+        if overlap:
+            self.rule.check_gossip("overlap")
+            self.links.allow_overlap()
         self.layout = Layout(params)
         self.quantizer = WeightQuantizer(quantizer, self.layout.sizes, self.layout.names)
         connected = network_between(self.links, network)
@@ -124,26 +133,45 @@ class Gossip:
             mean = self.memory.exchange(self.old - x, self.exchanges)
             self.old, self.momentum = nesterov(self.old, mean, self.momentum, self.numbers.rate, self.numbers.momentum)
         else:
-            self.memory.receive(self.links.exchange(self.memory.send(x, self.exchanges)), self.exchanges)
-            pull = self.memory.pull(self.exchanges)
+            memory, turn = self.memory, self.exchanges
+            pull = memory.late(turn - 1) if self.overlap else memory.exchange(x, turn)
             self.old, self.dual, self.momentum = finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
-        params = self.layout.scatter(params, self.old[0])
-        if self.carry is not None:
-            self.carry = self.old - self.layout.gather(params)[None]
+            if self.overlap:
+                memory.launch(self.old, turn)
+        params = self._scatter(params, self.old)
         self.exchanges += 1
+        if self.progress and not self.links.node and self.exchanges % self.progress == 0:
+            tell(self.report())
         return params
 
+    def finish(self, params: Tree) -> Tree:
+        """Wait for messages under way, and return the parameters with the correction that they bring; at all nodes.
+
+        With `overlap`, call it after the last step, and before models are compared. Without, there is nothing to do.
+        """
+        self.layout.check(params)
+        if not isinstance(self.memory, Memory) or not self.memory.waits:
+            return params
+        pull = separate(self.memory.late(self.exchanges - 1) * self.numbers.theta)
+        self.dual = self.dual - pull
+        return self._scatter(params, self._gather(params) - pull)
+
     def report(self) -> str:
-        """Return one line about what was sent."""
-        return sent_line(self.steps, self.exchanges, self.bits, self.layout.size)
+        """Return one line about what was sent, and how long this node has waited for its neighbours."""
+        waited = 0.0 if self.memory is None else self.memory.waited
+        return f"{sent_line(self.steps, self.exchanges, self.bits, self.layout.size)}, {waited:.1f} s waited"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to go on besides the parameters: texts, whole numbers and NumPy arrays."""
+        """Return all that is needed to go on besides the parameters: texts, whole numbers and NumPy arrays.
+
+        Messages under way arrive first.
+        """
+        waits = self.memory is not None and self.memory.land()
         return {
             "version": VERSION,
             "layout": self.layout.digest().hex(),
             "settings": self._settings(),
-            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits},
+            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits, "waits": waits},
             "tensors": {name: np.array(array[0]) for name, array in self._arrays().items()},
         }
 
@@ -160,7 +188,9 @@ class Gossip:
         self.carry = loaded.pop("carry", None)
         self.steps, self.exchanges = counts["steps"], counts["exchanges"]
         if self.memory is not None:
+            self.memory.land()
             self.memory.arrays, self.memory.bits = loaded, counts["bits"]
+            self.memory.waits = bool(counts.get("waits", False))
         if self.failing is not None:
             if self.met:
                 raise InputError("a state was loaded after the first step: load it before, as neighbours are met there")
@@ -168,6 +198,8 @@ class Gossip:
 
     def close(self) -> None:
         """End all connections, once the last messages are sent."""
+        if self.memory is not None:
+            self.memory.land()
         self.links.close()
 
     def _gather(self, params: Tree) -> jax.Array:
@@ -176,6 +208,13 @@ class Gossip:
         self.layout.check_finite(params, vector)
         return vector
 
+    def _scatter(self, params: Tree, x: jax.Array) -> Tree:
+        """Return parameters with these numbers, and keep what rounding to 16 bits takes away."""
+        params = self.layout.scatter(params, x[0])
+        if self.carry is not None:
+            self.carry = x - self.layout.gather(params)[None]
+        return params
+
     def _arrays(self) -> dict[str, jax.Array]:
         kept = {"old": self.old, "dual": self.dual, "momentum": self.momentum}
         if self.carry is not None:
@@ -183,7 +222,8 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.arrays
 
     def _settings(self) -> str:
-        return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
+        overlap = " overlap" if self.overlap else ""
+        return f"every={self.every} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}{overlap}"
 
     def _marks(self, network: Network) -> list[bytes]:
         start = values_mark(np.asarray(self.old[0]))

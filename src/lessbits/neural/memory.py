@@ -3,8 +3,10 @@
 Arrays have one row, so that the programs are those of the simulator, which has a row for each node.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from lessbits._internal.randomness import Step, make_seed, message_draws
 from lessbits.networks import Network
 from lessbits.neural.arithmetic import weighted
 from lessbits.neural.quantizers import WeightQuantizer, row_of
+from lessbits.training.flight import Flight
 from lessbits.training.links import Links
 from lessbits.training.messages import opened, sealed
 from lessbits.training.partners import neighbours, turns
@@ -24,6 +27,8 @@ class Messages:
     def __init__(self, links: Links, quantizer: WeightQuantizer, seed: int, run: int) -> None:
         self.links, self.quantizer, self.codec = links, quantizer, quantizer.codec()
         self.seed, self.run, self.bits = make_seed(seed), run, 0
+        self.waited = 0.0  # seconds, for messages
+        self.waits = False  # whether messages have been sent, of which nothing was taken yet
         self.arrays: dict[str, jax.Array] = {}  # all that persists, by name
 
     def told(self, x: jax.Array, known: jax.Array, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
@@ -37,6 +42,22 @@ class Messages:
         frames = sealed(self.links, bodies, self.run, turn)
         self.bits += 8 * sum(map(len, frames.values()))
         return frames
+
+    def land(self) -> bool:
+        """Receive messages under way, and return `waits`; up a tree there are none."""
+        return self.waits
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time that this takes."""
+        began = time.perf_counter()
+        yield
+        self.waited += time.perf_counter() - began
+
+    def carry(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Exchange frames with neighbours."""
+        with self.waiting():
+            return self.links.exchange(frames)
 
     def open(self, other: int, frame: bytes, turn: int) -> bytes:
         """Return the body of a neighbour's frame, checked."""
@@ -53,6 +74,8 @@ class Memory(Messages, ABC):
     An exchange is `send`, what the links do, `receive`, and `pull`.
     """
 
+    flight: tuple[Flight, int] | None = None  # messages under way, and their turn
+
     @abstractmethod
     def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
         """Return a frame for each neighbour with which this node speaks in this turn."""
@@ -64,6 +87,29 @@ class Memory(Messages, ABC):
     @abstractmethod
     def pull(self, turn: int) -> jax.Array:
         """Return Σ_j w_ij (h_i - h_j) over those that spoke in this turn, [1, size], after `receive`."""
+
+    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
+        """Exchange messages that tell of a model, and return what they pull at."""
+        self.receive(self.carry(self.send(x, turn)), turn)
+        return self.pull(turn)
+
+    def launch(self, x: jax.Array, turn: int) -> None:
+        """Send messages that tell of a model, and do not wait for the neighbours'."""
+        self.flight, self.waits = (Flight(self.links, self.send(x, turn)), turn), True
+
+    def land(self) -> bool:
+        """Receive the messages that are under way; return whether there are some of which nothing was taken."""
+        if self.flight is not None:
+            (flight, turn), self.flight = self.flight, None
+            with self.waiting():
+                received = flight.land()
+            self.receive(received, turn)
+        return self.waits
+
+    def late(self, turn: int) -> jax.Array:
+        """Return what the messages of an earlier turn pull at, once; zeros if there were none."""
+        waits, self.waits = self.land(), False
+        return self.pull(turn) if waits else jnp.zeros((1, self.quantizer.dim), jnp.float32)
 
     def encode(self, x: jax.Array, name: str, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
         """Send Q(x - h), add it to the memory of this name, and return the body and what it stands for."""

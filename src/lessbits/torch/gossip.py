@@ -1,6 +1,5 @@
 """`Gossip`: exchanges compressed differences of a model with neighbours every few local steps."""
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +10,12 @@ import torch
 
 from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
-from lessbits.torch.flight import Flight
 from lessbits.torch.intervals import Every, Intervals
 from lessbits.torch.layout import Layout
 from lessbits.torch.memory import Broadcast, InTurn, Memory
 from lessbits.torch.pieces import Pieces
 from lessbits.torch.tree import TreeSums
+from lessbits.training.flight import Flight
 from lessbits.training.links import Links
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
@@ -24,7 +23,7 @@ from lessbits.training.partners import network_between
 from lessbits.training.pieces import Spelling
 from lessbits.training.rule import Rule
 from lessbits.training.stability import choose_rule
-from lessbits.training.state import check_state, sent_line
+from lessbits.training.state import check_state, sent_line, tell
 
 if TYPE_CHECKING:
     from lessbits.torch.failing import PerLink
@@ -151,7 +150,7 @@ class Gossip:
         if not self.overlap:
             self._take()
         if self.progress and not self.links.node and self.exchanges % self.progress == 0:
-            print(f"lessbits: {self.report()}", file=sys.stderr, flush=True)
+            tell(self.report())
 
     @torch.no_grad()
     def finish(self) -> None:
