@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+LAYERS = 4
+
 
 def resident(field):
     """Return VmRSS or VmHWM of this process, in bytes."""
@@ -26,8 +28,8 @@ def work(millions):
 
     torch.manual_seed(0)
     torch.randn(2000, 2000) @ torch.randn(2000, 2000)  # libraries make room for themselves
-    before, width = resident("VmRSS"), 4096
-    layers = [torch.nn.Linear(width, width, bias=False) for _ in range(max(1, round(millions * 1e6 / width**2)))]
+    before, width = resident("VmRSS"), round((millions * 1e6 / LAYERS) ** 0.5)
+    layers = [torch.nn.Linear(width, width, bias=False) for _ in range(LAYERS)]
     model = torch.nn.Sequential(*layers)
     gossip = Gossip(model, every=1)
     size = gossip.layout.size

@@ -15,6 +15,8 @@ from lessbits.codecs.joined import JoinedCodec
 from lessbits.torch.quantizers import WeightQuantizer, weight_quantizer
 from lessbits.training.pieces import MOST_COORDINATES, Spelling, choose_quantizers
 
+MOST_AT_ONCE = 2**17  # coordinates of a part: several vectors of that length are made of each
+
 
 class Piece(NamedTuple):
     """Some blocks that follow each other, and how they are sent."""
@@ -58,5 +60,6 @@ class Pieces:
 
     def parts(self) -> Iterator[slice]:
         """Yield slices of the vector that are no longer than a piece, for work on each coordinate alone."""
-        for start in range(0, self.size, self.most):
-            yield slice(start, min(start + self.most, self.size))
+        most = min(self.most, MOST_AT_ONCE)
+        for start in range(0, self.size, most):
+            yield slice(start, min(start + most, self.size))

@@ -12,7 +12,7 @@ from lessbits._internal.blocks import block_sizes
 from lessbits.errors import InputError, shown
 from lessbits.training.noise import noise_of
 
-MOST_COORDINATES = 2**22  # of a piece: 16 MB as float32
+MOST_COORDINATES = 2**19  # of a piece: 2 MB as float32
 
 Spelling = str | Mapping[str, str]
 EXACT = BlockSpelling("exact")
