@@ -47,9 +47,9 @@ class Gossip:
         params: The parameters at the start, any pytree. Floating-point arrays are exchanged. Memories are float32, even
             of parameters of 16 bits.
         every: Local steps between two exchanges.
-        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of an array, or
-            `exact`. A mapping from patterns of names to these chooses one for each array; the first pattern that fits
-            counts: `{"*.norm*": "exact", "*": "block:1.5"}`.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of an array (with
+            `:N` or `:tensor` behind, for N or all), or `exact`. A mapping from patterns of names chooses one for each
+            array; the first pattern that fits counts: `{"*.norm*": "exact", "*": "block:1.5:tensor"}`.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
         rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
         links: What carries bytes; by default MPI, if several processes were started.

@@ -7,6 +7,7 @@ they are cut into the pieces of which messages consist.
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import jax
@@ -145,7 +146,14 @@ def _decode(payload: Payload, blocks: Blocks) -> jax.Array:
 
 
 def _spread(scales: jax.Array, piece: Piece) -> jax.Array:
-    return jnp.repeat(scales, np.array(piece.sizes), axis=1, total_repeat_length=sum(piece.sizes))
+    """Return the scale of each coordinate; `jnp.repeat` would have XLA compute a table of them for minutes."""
+    rows, parts, done = scales.shape[0], [], 0
+    for length, same in groupby(piece.sizes):
+        count = len(list(same))
+        part = jnp.broadcast_to(scales[:, done : done + count, None], (rows, count, length))
+        parts.append(part.reshape(rows, count * length))
+        done += count
+    return jnp.concatenate(parts, axis=1)
 
 
 def _quantize(inner: Any, vectors: jax.Array, draws: Draws, blocks: Blocks) -> Payload:

@@ -50,9 +50,9 @@ class Gossip:
             parameters of 16 bits, and on the model's device.
         every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
             such as `Shrinking(longest=60, steps=2400)`.
-        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor, or
-            `exact`. A mapping from patterns of names to these chooses one for each tensor; the first pattern that fits
-            counts: `{"*.norm*": "exact", "*": "block:1.5"}`.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor (with
+            `:N` or `:tensor` behind, for N or all), or `exact`. A mapping from patterns of names chooses one for each
+            tensor; the first pattern that fits counts: `{"*.norm*": "exact", "*": "block:1.5:tensor"}`.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
         rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
         links: What carries bytes; by default MPI, if several processes were started.
