@@ -58,7 +58,8 @@ class PerLink(FailingLinks, Memory):
     def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
         """Count messages on links where both ends have sent one: who was not heard keeps its memory."""
         self.spoke = list(frames)
-        for other, theirs in self.heard(frames, turn):
+        for other, frame in frames.items():
+            theirs = self.decode(self.open(other, frame, turn))
             shared, mine = self.shared[other], self.mine[other]
             shared.own = shared.own + mine
             shared.gap = (shared.gap + mine) - theirs

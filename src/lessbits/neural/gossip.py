@@ -11,7 +11,7 @@ import numpy as np
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
-from lessbits.neural.arithmetic import Numbers, finish, nesterov
+from lessbits.neural.arithmetic import Numbers, finish_in_place, nesterov
 from lessbits.neural.layout import Layout, Tree
 from lessbits.neural.memory import Broadcast, InTurn, Memory
 from lessbits.neural.quantizers import WeightQuantizer
@@ -89,7 +89,7 @@ class Gossip:
         self.numbers = Numbers.of(self.rule)
         self.steps = self.exchanges = 0
         self.carry = jnp.zeros((1, self.layout.size), jnp.float32) if self.layout.rounded else None
-        self.old = self._gather(params)
+        self.old = jnp.array(self._gather(params))  # which is changed in place
         self.dual = jnp.zeros_like(self.old)
         self.momentum = jnp.zeros_like(self.old)
         self._add = jax.jit(self.layout.add)
@@ -135,7 +135,9 @@ class Gossip:
         else:
             memory, turn = self.memory, self.exchanges
             pull = memory.late(turn - 1) if self.overlap else memory.exchange(x, turn)
-            self.old, self.dual, self.momentum = finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
+            moved = finish_in_place(self.old, x, self.dual, self.momentum, pull, self.numbers)
+            self.old, self.dual, self.momentum = moved
+            del x, pull
             if self.overlap:
                 memory.launch(self.old, turn)
         params = self._scatter(params, self.old)
@@ -183,7 +185,7 @@ class Gossip:
         for name, array in arrays.items():
             if (array.dtype, array.shape) != (np.float32, (self.layout.size,)):
                 raise InputError(f"{name!r} of the state is {array.dtype}{list(array.shape)}: save it again")
-        loaded = {name: jnp.asarray(array[None]) for name, array in arrays.items()}
+        loaded = {name: jnp.array(array[None]) for name, array in arrays.items()}
         self.old, self.dual, self.momentum = (loaded.pop(name) for name in ("old", "dual", "momentum"))
         self.carry = loaded.pop("carry", None)
         self.steps, self.exchanges = counts["steps"], counts["exchanges"]
@@ -203,16 +205,16 @@ class Gossip:
         self.links.close()
 
     def _gather(self, params: Tree) -> jax.Array:
-        vector = self.layout.gather(params)[None]
+        vector = self.layout.gather_row(params)
         vector = vector if self.carry is None else vector + self.carry
         self.layout.check_finite(params, vector)
         return vector
 
     def _scatter(self, params: Tree, x: jax.Array) -> Tree:
         """Return parameters with these numbers, and keep what rounding to 16 bits takes away."""
-        params = self.layout.scatter(params, x[0])
+        params = self.layout.scatter(params, x)
         if self.carry is not None:
-            self.carry = x - self.layout.gather(params)[None]
+            self.carry = x - self.layout.gather_row(params)
         return params
 
     def _arrays(self) -> dict[str, jax.Array]:
@@ -250,7 +252,9 @@ class Gossip:
             raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
         model, _, settings = self._marks(self.links.network())
         run = run_number([model, settings])
-        return PerLink(self.links, self.quantizer, self.seed, run, self.old, self.rule.turns, bool(self.rule.dual))
+        return PerLink(
+            self.links, self.quantizer, self.seed, run, jnp.array(self.old), self.rule.turns, bool(self.rule.dual)
+        )
 
     def _open(self) -> None:
         """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
@@ -273,5 +277,5 @@ class Gossip:
         self.dual = self.dual + separate(memory.recover() * self.numbers.theta)
         if model is None:
             return x
-        self.old = model
-        return self.old
+        self.old = jnp.array(model)
+        return model

@@ -3,6 +3,7 @@
 Floating-point leaves are exchanged, in the order of the tree; whole numbers and other leaves stay as they are.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -83,10 +84,9 @@ class Layout:
         check_values(params)
         if bool(jnp.isfinite(vector).all()):
             return
-        values = [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
         wrong = [
             leaf.name
-            for leaf, value in zip(self.entries, values, strict=True)
+            for leaf, value in zip(self.entries, self._values(params), strict=True)
             if not bool(jnp.isfinite(jnp.asarray(value)).all())
         ]
         raise InputError(
@@ -96,16 +96,21 @@ class Layout:
 
     def gather(self, params: Tree) -> jax.Array:
         """Return the parameters as one float32 vector. JAX may trace and batch this and what follows."""
-        values = [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
-        return jnp.concatenate([jnp.asarray(value).astype(jnp.float32).reshape(-1) for value in values])
+        return _joined(self._values(params), ())
+
+    def gather_row(self, params: Tree) -> jax.Array:
+        """Return them as one row, [1, size]."""
+        return _joined(self._values(params), (1,))
+
+    def _values(self, params: Tree) -> list[Any]:
+        """Return what is exchanged."""
+        return [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
 
     def scatter(self, params: Tree, vector: jax.Array) -> Tree:
-        """Return parameters with the numbers of the vector, and what is not exchanged as it was."""
-        made = [
-            value if leaf is None else vector[leaf.start : leaf.end].reshape(leaf.shape).astype(leaf.dtype)
-            for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True)
-        ]
-        return jax.tree.unflatten(self.structure, made)
+        """Return parameters with the numbers of the vector or row, and what is not exchanged as it was."""
+        made = iter(_divided(vector, tuple(self.entries)))
+        values = zip(self.leaves, jax.tree.leaves(params), strict=True)
+        return jax.tree.unflatten(self.structure, [value if leaf is None else next(made) for leaf, value in values])
 
     def add(self, params: Tree, vector: jax.Array, factor: jax.Array) -> Tree:
         """Add a vector times a factor to arrays of 32 bits and more; in 16 bits a small change would be lost."""
@@ -121,6 +126,18 @@ class Layout:
     def digest(self) -> bytes:
         """Return bytes that differ between models with other names, shapes or types."""
         return model_mark((leaf.name, leaf.shape, str(leaf.dtype)) for leaf in self.entries)
+
+
+@partial(jax.jit, static_argnames="rows")
+def _joined(values: list[Any], rows: tuple[int, ...]) -> jax.Array:
+    """Return arrays as one, compiled so that nothing else of its size is made."""
+    return jnp.concatenate([value.astype(jnp.float32).reshape(*rows, -1) for value in values], axis=-1)
+
+
+@partial(jax.jit, static_argnames="leaves")
+def _divided(vector: jax.Array, leaves: tuple[Leaf, ...]) -> list[jax.Array]:
+    flat = vector.reshape(-1)
+    return [flat[leaf.start : leaf.end].reshape(leaf.shape).astype(leaf.dtype) for leaf in leaves]
 
 
 def check_values(params: Tree) -> None:

@@ -5,13 +5,15 @@ Arrays have one row, so that the programs are those of the simulator, which has 
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
-from lessbits._internal.randomness import Step, make_seed, message_draws
+from lessbits._internal.randomness import Draws, Step, make_seed, message_draws
 from lessbits.networks import Network
 from lessbits.neural.arithmetic import weighted
 from lessbits.neural.quantizers import WeightQuantizer, row_of
@@ -31,11 +33,29 @@ class Messages:
         self.waits = False  # whether messages have been sent, of which nothing was taken yet
         self.arrays: dict[str, jax.Array] = {}  # all that persists, by name
 
+    def write(
+        self, x: jax.Array, known: Callable[[], jax.Array], draws: Draws, take: Callable[[int, jax.Array], None]
+    ) -> bytes:
+        """Return the body of Q(x - h); `take` is given where each piece begins, and what it stands for."""
+
+        def bodies() -> Iterator[bytes]:
+            pieces = self.quantizer.stream(x, known, draws)
+            for codec, (start, payload, decoded) in zip(self.codec.codecs, pieces, strict=True):
+                yield codec.encode(row_of(payload))
+                take(start, decoded)
+
+        return self.codec.join(bodies())
+
+    def draws(self, turn: int, number: int, per_link: bool) -> Draws:
+        """Return the random numbers of a message, of a node or a link with this number."""
+        return message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
+
     def told(self, x: jax.Array, known: jax.Array, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
         """Return the body of Q(x - h), and what it stands for."""
-        draws = message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
-        payload, decoded = self.quantizer.send(x, known, draws)
-        return self.codec.encode(row_of(payload)), decoded
+        parts: list[jax.Array] = []
+        draws = self.draws(turn, number, per_link)
+        body = self.write(x, lambda: known, draws, lambda _, decoded: parts.append(decoded))
+        return body, jnp.concatenate(parts, axis=1)
 
     def seal(self, bodies: Mapping[int, bytes], turn: int) -> dict[int, bytes]:
         """Return frames of bodies, and count the bits of this node."""
@@ -63,9 +83,21 @@ class Messages:
         """Return the body of a neighbour's frame, checked."""
         return opened(self.links, other, frame, self.run, turn, self.codec)
 
+    def read(self, body: bytes) -> Iterator[tuple[int, jax.Array]]:
+        """Yield where each piece of a body begins, and what it stands for."""
+        bodies = zip(self.codec.codecs, self.codec.cut(body), strict=True)
+        return self.quantizer.read(codec.decode(part) for codec, part in bodies)
+
     def decode(self, body: bytes) -> jax.Array:
         """Return what a body stands for, [1, size]."""
-        return self.quantizer.decode(self.codec.decode(body))
+        return jnp.concatenate([part for _, part in self.read(body)], axis=1)
+
+
+@partial(jax.jit, donate_argnums=0)
+def add_at(vector: jax.Array, start: jax.Array, part: jax.Array) -> jax.Array:
+    """Add to some coordinates of a vector in its place: whoever else has it finds it gone."""
+    here = lax.dynamic_slice_in_dim(vector, start, part.shape[1], axis=1)
+    return lax.dynamic_update_slice_in_dim(vector, here + part, start, axis=1)
 
 
 class Memory(Messages, ABC):
@@ -111,16 +143,18 @@ class Memory(Messages, ABC):
         waits, self.waits = self.land(), False
         return self.pull(turn) if waits else jnp.zeros((1, self.quantizer.dim), jnp.float32)
 
-    def encode(self, x: jax.Array, name: str, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
-        """Send Q(x - h), add it to the memory of this name, and return the body and what it stands for."""
-        body, decoded = self.told(x, self.arrays[name], turn, number, per_link)
-        self.arrays[name] = self.arrays[name] + decoded
-        return body, decoded
+    def encode(self, x: jax.Array, names: Sequence[str], draws: Draws) -> bytes:
+        """Return the body of Q(x - h), and add it to the memories of these names, of which the first is h."""
 
-    def heard(self, frames: Mapping[int, bytes], turn: int) -> Iterator[tuple[int, jax.Array]]:
-        """Yield neighbours and what their messages stand for, checked."""
-        for other, frame in frames.items():
-            yield other, self.decode(self.open(other, frame, turn))
+        def take(start: int, decoded: jax.Array) -> None:
+            for name in names:
+                self.add(name, start, decoded)
+
+        return self.write(x, lambda: self.arrays[names[0]], draws, take)
+
+    def add(self, name: str, start: int, part: jax.Array) -> None:
+        """Add to a memory from a coordinate on."""
+        self.arrays[name] = add_at(self.arrays[name], jnp.int32(start), part)
 
 
 class Broadcast(Memory):
@@ -132,18 +166,19 @@ class Broadcast(Memory):
         super().__init__(links, quantizer, seed, run)
         self.weights = neighbours(network, links.node)
         self.total = jnp.full(1, sum(self.weights.values()), jnp.float32)
-        self.arrays = {"own": start, "others": weighted(start, self.total)}
+        self.arrays = {"own": jnp.array(start), "others": weighted(start, self.total)}
 
     def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
         """Send Q(x - h) to all."""
-        body, _ = self.encode(x, "own", turn, self.links.node, per_link=False)
+        body = self.encode(x, ["own"], self.draws(turn, self.links.node, per_link=False))
         return self.seal(dict.fromkeys(self.weights, body), turn)
 
     def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
         """Add what neighbours sent to the sum."""
-        for other, theirs in self.heard(frames, turn):
-            added = weighted(theirs, jnp.full(1, self.weights[other], jnp.float32))
-            self.arrays["others"] = self.arrays["others"] + added
+        for other, frame in frames.items():
+            weight = jnp.full(1, self.weights[other], jnp.float32)
+            for begin, theirs in self.read(self.open(other, frame, turn)):
+                self.add("others", begin, weighted(theirs, weight))
 
     def pull(self, turn: int) -> jax.Array:
         """Return the disagreement with all."""
@@ -160,7 +195,7 @@ class InTurn(Memory):
         self.order = turns(network, links.node)
         for other in self.order:
             if other is not None:
-                self.arrays[f"own.{other}"] = start
+                self.arrays[f"own.{other}"] = jnp.array(start)
                 self.arrays[f"gap.{other}"] = jnp.zeros_like(start)  # own memory minus the neighbour's
 
     def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
@@ -169,14 +204,14 @@ class InTurn(Memory):
         if other is None:
             return {}
         number = self.links.node * self.links.nodes + other
-        body, mine = self.encode(x, f"own.{other}", turn, number, per_link=True)
-        self.arrays[f"gap.{other}"] = self.arrays[f"gap.{other}"] + mine
+        body = self.encode(x, [f"own.{other}", f"gap.{other}"], self.draws(turn, number, per_link=True))
         return self.seal({other: body}, turn)
 
     def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
         """Add what the neighbour sent to its memory."""
-        for other, theirs in self.heard(frames, turn):
-            self.arrays[f"gap.{other}"] = self.arrays[f"gap.{other}"] - theirs
+        for other, frame in frames.items():
+            for begin, theirs in self.read(self.open(other, frame, turn)):
+                self.add(f"gap.{other}", begin, -theirs)
 
     def pull(self, turn: int) -> jax.Array:
         """Return half of the disagreement: the other half is the neighbour's."""

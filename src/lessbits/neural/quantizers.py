@@ -5,7 +5,7 @@ not depend on how many rows there are. All coordinates with one quantizer are qu
 they are cut into the pieces of which messages consist.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from lessbits._internal.block_spelling import BlockSpelling
 from lessbits._internal.blocks import BlockPayload, level_type, most_level
@@ -100,6 +101,7 @@ class WeightQuantizer:
         )
         parts = tuple(_part(kind, same) for kind, same in zip(kinds, by_kind, strict=True))
         self.blocks = Blocks(parts, tuple(_pieces(cuts, kinds)))
+        self.streamed = tuple(_stream(cut, self.inner[kinds.index(cut.quantizer)]) for cut in cuts)
 
     def codec(self) -> JoinedCodec:
         """Return the codec of its payloads."""
@@ -116,9 +118,17 @@ class WeightQuantizer:
         """Return the payload of x - h of each row, float32 [rows, dim], and what it stands for."""
         return send(self.inner, x, known, draws, self.blocks)
 
-    def decode(self, payload: Iterable[Any]) -> jax.Array:
-        """Return the vector of a payload of one row on the host, [1, dim]."""
-        return _decode(jax.tree.map(lambda part: jnp.asarray(part[None]), tuple(payload)), self.blocks)
+    def stream(
+        self, x: jax.Array, known: Callable[[], jax.Array], draws: Draws
+    ) -> Iterator[tuple[int, Any, jax.Array]]:
+        """Yield where each piece begins, its payload, and what that stands for: as `send`, with less memory."""
+        for start, inner, blocks in self.streamed:
+            yield start, *_send_piece(inner, x, known(), draws, jnp.uint32(start), blocks)
+
+    def read(self, payloads: Iterable[Any]) -> Iterator[tuple[int, jax.Array]]:
+        """Yield where each piece begins, and what its payload of one row on the host stands for, [1, length]."""
+        for (start, _, blocks), payload in zip(self.streamed, payloads, strict=True):
+            yield start, _decode(jax.tree.map(lambda part: jnp.asarray(part[None]), (payload,)), blocks)
 
 
 def row_of(payload: Payload, row: int = 0) -> Any:
@@ -131,6 +141,17 @@ def send(inner: Any, x: jax.Array, known: jax.Array, draws: Draws, blocks: Block
     """Do what `WeightQuantizer.send` does, with its `inner` and `blocks`."""
     payload = _quantize(inner, x - known, draws, blocks)
     return payload, _decode(payload, blocks)
+
+
+@partial(jax.jit, static_argnames="blocks")
+def _send_piece(
+    inner: Any, x: jax.Array, known: jax.Array, draws: Draws, start: jax.Array, blocks: Blocks
+) -> tuple[Any, jax.Array]:
+    """Send a piece of whole vectors. Pieces of equal blocks share a program, wherever they are."""
+    length = blocks.parts[0].spans[0][1]
+    here, there = (lax.dynamic_slice_in_dim(vector, start, length, axis=1) for vector in (x, known))
+    payload, decoded = send((inner,), here, there, draws.later(start), blocks)
+    return payload[0], decoded
 
 
 @partial(jax.jit, static_argnames="blocks")
@@ -198,6 +219,19 @@ def _quantize_part(
         jnp.concatenate([levels[start] for start in order], axis=1),
         jnp.concatenate([scales[start] for start in order], axis=1),
     )
+
+
+class Stream(NamedTuple):
+    """A piece as a vector of its own: where it begins, its quantizer, and its blocks."""
+
+    start: int
+    inner: Any
+    blocks: Blocks
+
+
+def _stream(cut: Cut, inner: Any) -> Stream:
+    alone = cut._replace(start=0)
+    return Stream(cut.start, inner, Blocks((_part(cut.quantizer, [alone]),), tuple(_pieces([alone], [cut.quantizer]))))
 
 
 def _part(kind: BlockSpelling, cuts: Sequence[Cut]) -> Part:
