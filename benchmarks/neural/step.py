@@ -66,24 +66,34 @@ def main(device):
         return gossip
 
     gossip = ThreadLinks.run(2, one)[0]
-    (piece,) = gossip.pieces  # so small a model is sent in one
-    size, quantizer, codec = gossip.layout.size, piece.quantizer, piece.codec
+    size, pieces = gossip.layout.size, gossip.pieces
     difference = 1e-3 * torch.randn(size, device=device)
-    payload = quantizer.quantize(difference)
-    body = codec.encode(quantizer.to_host(payload))
+
+    def quantize():
+        return [piece.quantizer.quantize(difference[piece.part]) for piece in pieces]
+
+    def encode():
+        quantized = ((piece, piece.quantizer.quantize(difference[piece.part])) for piece in pieces)
+        return pieces.codec.join(piece.codec.encode(piece.quantizer.to_host(payload)) for piece, payload in quantized)
+
+    def add(payloads):
+        for piece, payload in zip(pieces, payloads, strict=True):
+            piece.add(difference, payload, 0.0)
+
+    payloads, body = quantize(), encode()
     rows = [
         ("a training step", seconds(train)),
-        ("quantize", seconds(lambda: quantizer.quantize(difference))),
-        ("encode, with quantizing", seconds(lambda: codec.encode(quantizer.to_host(quantizer.quantize(difference))))),
-        ("decode", seconds(lambda: codec.decode(body))),
-        ("add a decoded message", seconds(lambda: quantizer.add(difference, payload, 0.0))),
+        ("quantize", seconds(quantize)),
+        ("encode, with quantizing", seconds(encode)),
+        ("decode", seconds(lambda: pieces.codec.decode(body))),
+        ("add a decoded message", seconds(lambda: add(payloads))),
     ]
     kept = sum(tensor.numel() for tensor in gossip._tensors().values()) * 4
     print(f"{size} parameters, {len(body) * 8 / size:.3f} bits each, {kept / 4 / size:.1f} float32 vectors kept")
     for name, taken in rows:
         print(f"{name:>24}: {1e3 * taken:8.1f} ms, {4 * size / taken / 1e6:8.0f} MB/s of float32")
-    step, _, encode, decode, add = (taken for _, taken in rows)
-    exchange = encode + decode + 3 * add
+    step, _, encoding, decoding, adding = (taken for _, taken in rows)
+    exchange = encoding + decoding + 3 * adding
     for every in (20, 60):
         share = exchange / (every * step + exchange)
         print(f"compression takes {100 * share:.2f} % of training with every={every}, on {device}")

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.blocks import BlockPayload
 from lessbits._internal.randomness import Purpose, Step, draws, host_bits, make_seed
 from lessbits.codecs import make_codec
 from lessbits.codecs.values import Pattern
@@ -16,6 +17,7 @@ from lessbits.quantizers.rand_k import coprime_strides
 from lessbits.quantizers.subtractive import SubtractivePayload
 
 ROWS = 5
+BLOCKS = ("block:0.25", "block:0.5:16", "block:0.25:tensor", "block-top:3:16")
 
 
 def vectors(dim):
@@ -125,10 +127,22 @@ def made_payloads(dim, kept=1):
             f"rand-{kept}+natural": _natural(sparse, generator),
             f"rand-{kept}+dit-4": dithered(sparse, 8, generator),
         }
+        row |= {spelling: _blocks(vector, spelling) for spelling in BLOCKS}
         row |= {f"dither:{levels}": dithered(vector, levels, generator) for levels in (1, 2, 7, 8, 130, 2**20)}
         for spelling, payload in row.items():
             made.setdefault(spelling, []).append(payload)
     return made
+
+
+def _blocks(vector, spelling):
+    """Levels and scales by block, made with NumPy."""
+    quantizer = make_quantizer(spelling, vector.size)
+    starts = np.arange(0, vector.size, quantizer.block or vector.size)
+    scales = np.array([short(np.abs(part).max() / 2) if part.any() else 0.0 for part in np.split(vector, starts[1:])])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        levels = np.nan_to_num(vector / scales.repeat(np.diff([*starts, vector.size])))
+    rounded = np.sign(vector) if spelling.startswith("block-top") else np.rint(levels)
+    return BlockPayload(rounded.astype(getattr(quantizer, "kind", "int8")), scales)
 
 
 def _natural(vector, generator):

@@ -2,10 +2,12 @@
 
 import random
 
+import numpy as np
 from codec_checks import assert_same, made_key, made_payloads, quantized
 
 from lessbits.codecs import make_codec
 from lessbits.codecs.frames import Place, seal, unseal
+from lessbits.codecs.joined import FloatCodec, JoinedCodec
 from lessbits.errors import WireError
 from lessbits.quantizers import make_quantizer
 
@@ -25,6 +27,10 @@ def subjects(dims=(37,), kept=5):
             codec, _, rows = quantized(spelling, dim)
             key = rows[0][1]
             made.append((codec, key, [codec.encode(row, at) for row, at in rows]))
+        blocks = make_codec("block:0.5:16", dim)  # a model with a tensor of three numbers that are sent as they are
+        joined, bias = JoinedCodec([blocks, FloatCodec(3)]), np.array([0.5, -1, 3e38], np.float32)
+        rows = made_payloads(dim, kept)["block:0.5:16"]
+        made.append((joined, None, [joined.encode([row, bias]) for row in rows]))
     return made
 
 

@@ -184,9 +184,9 @@ def _magnitude(symbol, decoder):
     return (16 + rest << low_bits) - 1 + low
 
 
-def block(body, count):
+def block(body, count, length=4096):
     """The vector of a block quantizer: each level times its block's scale."""
-    sizes = [min(4096, count - start) for start in range(0, count, 4096)]
+    sizes = [min(length, count - start) for start in range(0, count, length)]
     (words,) = struct.unpack_from("<I", body)
     tails = bounds([weight + 1 for weight in body[4:20] for _ in range(2)])
     at = 20 + 2 * len(sizes)

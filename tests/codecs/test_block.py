@@ -9,7 +9,7 @@ from codec_checks import quantized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lessbits._internal.blocks import BlockPayload, block_sizes, level_type, most_level
+from lessbits._internal.blocks import MOST_LEVEL, BlockPayload, block_sizes, level_type, most_level
 from lessbits.codecs.block import UNIT, BlockCodec, digit_weights
 from lessbits.errors import WireError
 
@@ -48,7 +48,7 @@ def test_what_was_sent_comes_back_for_blocks_of_any_length(sizes, width, seed):
     assert_returns(codec, payload_of(codec, levels))
 
 
-@pytest.mark.parametrize("most", [1, 2, 100, 2000])
+@pytest.mark.parametrize("most", [1, 2, 100, 2000, MOST_LEVEL])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_extreme_levels_come_back(most, dtype):
     codec = make([64, 64, 5], most, dtype)
@@ -136,7 +136,7 @@ def test_codecs_load_no_jax():
     assert done.stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("spelling", ["block:1", "block:0.3", "block-dither:2", "block-top:64"])
+@pytest.mark.parametrize("spelling", ["block:1", "block:0.3", "block-dither:2", "block-top:64", "block:1:tensor"])
 def test_compiled_lengths_are_close_to_those_of_messages(spelling):
     codec, payload, rows = quantized(spelling, 9001, dtype=np.float32)
     expected = np.asarray(codec.expected_bytes(payload))

@@ -18,7 +18,7 @@ DIM, DIT_4 = 37, 8  # d, and s of dit-4
 LEVELS = {"dit-1": 1, "dit-4": DIT_4, "dit-9": 256, "dither:5": 5, "dither:200": 200, "dit-22": 2**21, "ternary": 1}
 LEVELS |= {"sign": 1, "subtractive:12": 12, "scaled-dit-4": DIT_4, "grid:10": 2**23 - 1, "fading:0.1:0.9": 2**23 - 1}
 OTHERS = ["exact", "float32", "rand-9", "top-1", "top-9", "top-37", "natural", "rand-9+dit-4", "rand-9+natural"]
-BLOCKS = ["block:0.1", "block:1", "block-dither:1", "block-top:8"]
+BLOCKS = ["block:0.1", "block:1", "block-dither:1", "block-top:8", "block:1:16", "block:0.1:tensor"]
 SPELLINGS = [*LEVELS, *OTHERS, *BLOCKS]
 LETTERS = {np.float32: "f", np.float64: "d"}
 
@@ -156,8 +156,9 @@ def test_other_models_and_low_bits_are_read_too(levels):
 def test_blocks_are_as_the_page_says(spelling, dim):
     codec, _, rows = quantized(spelling, dim, "entropy", np.float64, SPELLINGS if dim == DIM else BLOCKS)
     for payload, _ in rows:
-        scales = np.repeat(payload.scales, 4096)[:dim]
-        np.testing.assert_array_equal(page_decoder.block(codec.encode(payload), dim), payload.levels * scales)
+        length = {"16": 16, "tensor": dim}.get(spelling.rpartition(":")[2], 4096)
+        scales = np.repeat(payload.scales, length)[:dim]
+        np.testing.assert_array_equal(page_decoder.block(codec.encode(payload), dim, length), payload.levels * scales)
 
 
 def test_the_example_of_the_page():

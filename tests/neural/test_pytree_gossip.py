@@ -214,6 +214,35 @@ def test_changed_parameters_are_told_in_one_line():
     assert "'out.0' has NaN" in tried({**params, "out": [params["out"][0] * jnp.nan]})
 
 
+def test_a_step_that_jax_traces_is_told_in_one_line():
+    gossip = Gossip(make_params(), 2)
+    for function in (gossip.step, gossip.exchange, lambda params: Gossip(params).old):
+        with pytest.raises(InputError, match=r"outside of jax\.jit") as caught:
+            jax.jit(function)(make_params())
+        assert "\n" not in str(caught.value)
+    assert gossip.steps == 0
+
+
+def test_quantizers_by_layer_and_progress(capfd):
+    def one(links):
+        params = make_params()
+        chosen = {"in.b": "exact", "out.*": "block:0.1:16", "*": "block-dither:2"}
+        gossip = Gossip(params, 1, chosen, rule=Rule(dual=0, momentum=0, theta=1.0), links=links, progress=1)
+        params["in"]["b"] = params["in"]["b"] + links.node
+        params = gossip.exchange(params)
+        np.testing.assert_array_equal(params["in"]["b"], np.full(7, 0.5))  # as exact messages tell it
+        return gossip.quantizer.noisiest, gossip.state_dict()["settings"]
+
+    for noisiest, settings in ThreadLinks.run(2, one):
+        assert noisiest == "block-dither:2"
+        assert "in.b→exact out.*→block:0.1:16 *→block-dither:2" in settings
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("lessbits: 0 steps, 1 exchanges, ")
+    told = mistake(lambda node: {"quantizer": {"body.*": "block:1", "*": "exact"}})
+    assert "'body.*'" in told
+    assert "'in.b'" in told
+
+
 def test_a_message_of_another_exchange_is_refused():
     def one(links):
         params = make_params()

@@ -15,6 +15,7 @@ from lessbits.neural import METHODS, Gossip, NeuralProblem, Rule, SimulateOption
 PROBLEM, OPTIMIZER = make_problem(), optax.adam(0.01)
 SHRINKING = neural.Shrinking(longest=6, steps=22, last=0.05)  # exchanges after steps 3, 9, 14, 17, 19, 21 and 22
 ONE_BY_ONE = SimulateOptions(record=20, encoded=True, sequential=True)
+BY_LAYER = {"bias": "exact", "out": "block-dither:0.5:16", "*": "block:1.0:tensor"}
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +59,9 @@ def user_loop(links, rule, quantizer, network, seed, every):
 @pytest.mark.parametrize(
     ("in_turn", "quantizer", "network", "every"),
     slow_but(
-        [(True, "block:1.0", "ring", 4), (True, "block:1.0", "ring", SHRINKING)],
+        [(True, BY_LAYER, "ring", 4), (True, "block:1.0", "ring", SHRINKING)],
         [
+            (True, BY_LAYER, "ring", 4),
             (True, "block:1.0", "ring", 4),
             (True, "block:1.0", "ring", SHRINKING),
             (False, "block:1.0", "star", 4),
@@ -172,6 +174,16 @@ def test_averaged_gradients_are_one_large_batch():
     assert found["disagreement"][-1] < 1e-5
 
 
+def test_bytes_of_quantizers_by_layer_are_counted_and_progress_is_told(capsys):
+    method = neural.GossipInTurn(every=5, quantizer=BY_LAYER)
+    counted, encoded = trained(method, progress=2), trained(method, encoded=True)
+    assert abs(counted["bytes"][-1] - encoded["bytes"][-1]) <= 2 * 8 * 4  # two messages of three pieces
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.startswith("lessbits: 10 steps, 2 exchanges, ")
+    assert not rest
+    assert ", loss " in first
+
+
 @pytest.mark.slow
 def test_bytes_by_count_are_close_to_encoded_ones_and_runs_are_repeated():
     counted, encoded = trained("in-turn", steps=60), trained("in-turn", steps=60, encoded=True)
@@ -209,6 +221,9 @@ def test_mistakes_are_told_in_one_line():
     assert "NeuralProblem" in told(lambda: simulate(3, OPTIMIZER))
     assert "network" in told(lambda: simulate(PROBLEM, OPTIMIZER, network=7))
     assert "block" in told(lambda: simulate(PROBLEM, OPTIMIZER, neural.DiLoCo(quantizer="dit-4")))
+    assert "'hid'" in told(
+        lambda: simulate(PROBLEM, OPTIMIZER, neural.DiLoCo(quantizer={"hid": "exact", "*": "block:1"}))
+    )
     assert "rule=Rule(alone" in told(lambda: neural.GossipInTurn(alone=3))
     assert r"every(0) is 0" in told(lambda: neural.DiLoCo(every=lambda step: 0))
     assert "every is 0" in told(lambda: neural.GossipInTurn(every=0))

@@ -14,7 +14,7 @@ from lessbits.networks.tree import spanning_tree
 from lessbits.neural import GossipInTurn, Rule, SimulateOptions, TreeSums, simulate
 from lessbits.neural.methods.base import SEED_QUANTIZER, Room
 from lessbits.neural.programs import sent_bytes
-from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.neural.quantizers import WeightQuantizer, row_of
 
 SHAPES = [(5,), (6, 20)]
 SIZE = 125
@@ -29,7 +29,7 @@ def send(quantizer, vector):
     """Return what is decoded, and the bytes of the frame, of one vector."""
     row = jnp.asarray(vector[None], jnp.float32)
     payload, decoded = quantizer.send(row, jnp.zeros_like(row), None)  # nothing is random here
-    encoded = quantizer.codec().encode(tuple(np.asarray(part)[0] for part in payload))
+    encoded = quantizer.codec().encode(row_of(payload))
     return np.asarray(decoded)[0], len(encoded) + CHECK_BYTES
 
 

@@ -13,6 +13,7 @@ from lessbits.torch.quantizers import make_weight_quantizer  # noqa: E402
 from lessbits.torch.sums import stream_words  # noqa: E402
 
 SPELLINGS = ["block:1", "block:0.3", "block:3", "block-dither:1", "block-dither:0.25", "block-top:64", "block-top:1"]
+SPELLINGS += ["block:0.5:tensor", "block:1:1000", "block-dither:1:tensor", "block-top:9:100", "block-top:64:tensor"]
 DIMS = [1, 7, 250, 4096, 9001]
 
 
@@ -49,15 +50,16 @@ def test_levels_and_scales_are_those_of_jax(spelling, dim, in_float32):
 
 
 @pytest.mark.parametrize("spelling", ["block:1", "block-top:64"])
-@pytest.mark.parametrize("block", [4096, 100, None])
+@pytest.mark.parametrize("block", ["", ":100", ":tensor"])
 def test_blocks_end_with_their_tensor(spelling, block):
+    spelling += block
     sizes = [5000, 3, 256, 10_000]
-    quantizer = make_weight_quantizer(spelling, sizes, block)
+    quantizer = make_weight_quantizer(spelling, sizes)
     vector = torch.from_numpy(np.random.default_rng(0).normal(size=sum(sizes)).astype(np.float32))
     whole = quantizer.quantize(vector)
     start = first = 0
     for size in sizes:
-        part = make_weight_quantizer(spelling, [size], block)
+        part = make_weight_quantizer(spelling, [size])
         found = part.quantize(vector[start : start + size])
         count = len(part.sizes)
         assert torch.equal(found.levels, whole.levels[start : start + size].to(found.levels.dtype))
@@ -66,8 +68,20 @@ def test_blocks_end_with_their_tensor(spelling, block):
 
 
 @pytest.mark.parametrize(
-    "spelling", ["block", "dit-4", "block:0", "block:x", "block:1e3", "block-top:0", "block-top:1.5"]
+    "spelling",
+    [
+        *["block", "dit-4", "block:0", "block:x", "block:1e3", "block:nan", "block:1e", "block-top:0", "block-top:1.5"],
+        *["block:1:", "block:1:18", "block:1:8", "block:1:tensors", "block:1:-16", "block:1:99999999", "block:1:64:64"],
+        "block-top:101:100",
+    ],
 )
 def test_a_wrong_quantizer_is_told_in_one_line(spelling):
-    with pytest.raises(InputError, match=r"block|Δ"):
+    with pytest.raises(InputError, match=r"block|Δ") as caught:
         make_weight_quantizer(spelling, [10])
+    assert "\n" not in str(caught.value)
+
+
+def test_levels_that_are_too_large_to_be_sent_are_told():
+    with pytest.raises(InputError, match="the largest that is sent is 65552: choose a larger"):
+        make_weight_quantizer("block:0.02:tensor", [2**22])
+    make_weight_quantizer("block:0.02", [2**22])

@@ -5,9 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lessbits.errors import InputError
+
 BLOCK = 4096  # coordinates that share a scale
 LEAST_SPACING, MOST_SPACING = 2.0**-6, 64.0  # Δ in root mean squares of a block
 SMALLEST_SCALE = 1e-34  # a smaller scale becomes zero
+MOST_LEVEL = 2**16 + 16  # that the codec can send: 16 bits for what is beyond 17
 
 
 class BlockPayload(NamedTuple):
@@ -30,7 +33,13 @@ def block_sizes(sizes: Sequence[int], block: int | None = BLOCK) -> np.ndarray:
 
 def most_level(spacing: float, longest: int) -> int:
     """Return the largest level: no coordinate is above √d times the root mean square of its d coordinates."""
-    return int(np.ceil(np.sqrt(longest) / spacing)) + 1
+    most = int(np.ceil(np.sqrt(longest) / spacing)) + 1
+    if most > MOST_LEVEL:
+        raise InputError(
+            f"with Δ = {spacing:g} and one scale for {longest} numbers, levels go up to {most}, but the largest that "
+            f"is sent is {MOST_LEVEL}: choose a larger Δ, or shorter blocks"
+        )
+    return most
 
 
 def level_type(most: int) -> str:

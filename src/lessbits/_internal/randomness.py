@@ -89,6 +89,10 @@ class Draws(NamedTuple):
         bound = jnp.asarray(bound, jnp.uint32)
         return (self.bits(count) % (bound[..., None] if bound.ndim else bound)).astype(jnp.int32)
 
+    def later(self, first: jax.Array) -> "Draws":
+        """Return the numbers from the coordinate `first` on, uint32."""
+        return self._replace(low=self.low + first * _word(GOLDEN))
+
     def split(self, stream: Purpose) -> "Draws":
         """Return another, independent stream of the same rows."""
         low = _mix(self.low + _word(int(stream) * GOLDEN & 0xFFFFFFFF), self.high)

@@ -1,5 +1,8 @@
 """Lengths of messages with a scale per block, computed inside a compiled loop without encoding."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,3 +54,23 @@ class BlockLengths:
         total = tail.sum(axis=-1, keepdims=True)
         shares = jnp.where(tail > 0, tail / jnp.maximum(total, 1), 1)
         return jnp.sum(tail * (1 - jnp.log2(shares)), axis=-1)
+
+
+@pytree
+class JoinedLengths:
+    """The sum of the lengths of several pieces."""
+
+    models: tuple[Any, ...]
+    head_bytes: jax.Array
+
+    @classmethod
+    def of(cls, models: Sequence[Any], head_bytes: int) -> "JoinedLengths":
+        """Take the models of the pieces, and the bytes that all their lengths take."""
+        return cls(tuple(models), put(head_bytes, np.float32))
+
+    def __call__(self, payload: Sequence[Payload]) -> jax.Array:
+        """Return the length of each row, float32 [rows]."""
+        total = self.head_bytes
+        for model, part in zip(self.models, payload, strict=True):
+            total = total + model(part)
+        return total

@@ -90,6 +90,13 @@ class JoinedCodec(Codec):
         """Return the largest magnitude in any piece."""
         return max(codec.largest(part) for codec, part in zip(self.codecs, payload, strict=True))
 
+    def length_model(self) -> Any:
+        """The lengths of all pieces, and of what is before each."""
+        from lessbits.codecs.block_lengths import JoinedLengths
+
+        heads = _LENGTH.size * len(self.codecs) if len(self.codecs) > 1 else 0
+        return JoinedLengths.of([codec.length_model() for codec in self.codecs], heads)
+
     @property
     def settings(self) -> tuple[Hashable, ...]:
         """Those of all pieces."""

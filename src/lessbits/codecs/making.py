@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.blocks import BLOCK, block_sizes, most_level
+from lessbits._internal.blocks import block_sizes, most_level
 from lessbits.codecs.base import Codec
 from lessbits.codecs.block import BlockCodec
 from lessbits.codecs.composition import CompositionCodec
@@ -121,8 +121,8 @@ def _compose(compressor: Composition, dim: int, code: str, dtype: np.dtype) -> C
 
 
 def _block(compressor: Block | BlockDither, dim: int, code: str, dtype: np.dtype) -> Codec:
-    most = most_level(float(compressor.spacing), min(dim, BLOCK))
-    return BlockCodec(block_sizes([dim]), most, compressor.kind, dtype)
+    sizes = block_sizes([dim], compressor.block)
+    return BlockCodec(sizes, most_level(float(compressor.spacing), int(sizes[0])), compressor.kind, dtype)
 
 
 _FACTORIES: dict[type[Compressor], Factory] = {
@@ -135,7 +135,7 @@ _FACTORIES: dict[type[Compressor], Factory] = {
     Composition: _compose,
     Block: _block,
     BlockDither: _block,
-    BlockTop: lambda compressor, dim, code, dtype: BlockCodec(block_sizes([dim]), 1, "int8", dtype),
+    BlockTop: lambda compressor, dim, code, dtype: BlockCodec(block_sizes([dim], compressor.block), 1, "int8", dtype),
     Ternary: lambda compressor, *rest: _signs(DitherPayload, *rest),
     ScaledSign: lambda compressor, *rest: _signs(SignPayload, *rest),
     Natural: lambda compressor, dim, code, dtype: NaturalCodec(dim),

@@ -1,5 +1,7 @@
 """The memory of links that fail, with arrays of JAX: see `lessbits.torch.failing`, which sends the same."""
 
+from collections.abc import Mapping
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +28,7 @@ class PerLink(FailingLinks, Memory):
     ) -> None:
         Memory.__init__(self, links, quantizer, seed, run)
         FailingLinks.__init__(self, links, start, in_turn, keeps)
+        self.mine: dict[int, jax.Array] = {}  # what was sent in this exchange
 
     def zeros(self) -> jax.Array:
         """Return an array of zeros."""
@@ -43,19 +46,30 @@ class PerLink(FailingLinks, Memory):
         """Return an array of one row."""
         return jnp.asarray(numbers[None])
 
-    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
-        """Send Q(x - h) on each open link whose turn it is, and return the disagreement with those that were heard."""
-        bodies, mine, pull = {}, {}, self.zeros()
+    def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
+        """Send Q(x - h) on each open link whose turn it is."""
+        bodies: dict[int, bytes] = {}
+        self.mine = {}
         for other in self.open_links(turn):
             number = self.links.node * self.links.nodes + other
-            bodies[other], mine[other] = self.told(x, self.shared[other].own, turn, number, per_link=True)
-        received = self.carry(bodies, turn)
-        self.spoke = list(received)
-        for other, theirs in received.items():  # who was not heard keeps its memory, as the neighbour does
-            shared = self.shared[other]
-            shared.own = shared.own + mine[other]
-            shared.gap = (shared.gap + mine[other]) - theirs
+            bodies[other], self.mine[other] = self.told(x, self.shared[other].own, turn, number, per_link=True)
+        return self.seal(bodies, turn)
+
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Count messages on links where both ends have sent one: who was not heard keeps its memory."""
+        self.spoke = list(frames)
+        for other, frame in frames.items():
+            theirs = self.decode(self.open(other, frame, turn))
+            shared, mine = self.shared[other], self.mine[other]
+            shared.own = shared.own + mine
+            shared.gap = (shared.gap + mine) - theirs
             self.take(other, turn)
+        self.mine = {}
+
+    def pull(self, turn: int) -> jax.Array:
+        """Return the weighted disagreement with those that were heard."""
+        pull = self.zeros()
+        for other in self.spoke:
             weight = self.rounds[turn % len(self.rounds)][other]
-            pull = pull + weighted(shared.gap, jnp.full(1, weight, jnp.float32))
+            pull = pull + weighted(self.shared[other].gap, jnp.full(1, weight, jnp.float32))
         return pull

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.summation import separate
-from lessbits.errors import InputError, check_seed, shown
+from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
-from lessbits.neural.arithmetic import Numbers, finish, nesterov
+from lessbits.neural.arithmetic import Numbers, finish_in_place, nesterov
 from lessbits.neural.layout import Layout, Tree
 from lessbits.neural.memory import Broadcast, InTurn, Memory
 from lessbits.neural.quantizers import WeightQuantizer
@@ -21,9 +21,10 @@ from lessbits.training.links import Links, Reached
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
+from lessbits.training.pieces import Spelling
 from lessbits.training.rule import Rule
 from lessbits.training.stability import choose_rule
-from lessbits.training.state import check_state, sent_line
+from lessbits.training.state import check_state, sent_line, tell
 
 if TYPE_CHECKING:
     from lessbits.neural.failing import PerLink
@@ -48,39 +49,50 @@ class Gossip:
             of parameters of 16 bits.
         every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
             such as `Shrinking(longest=60, steps=2400)`.
-        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of an array.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of an array (with
+            `:N` or `:tensor` behind, for N or all), or `exact`. A mapping from patterns of names chooses one for each
+            array; the first pattern that fits counts: `{"*.norm*": "exact", "*": "block:1.5:tensor"}`.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
         rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
         links: What carries bytes; by default MPI, if several processes were started.
         seed: Seed of random rounding, the same at all nodes.
         site: The file `site.toml` of this process, for sites that talk over gRPC and may fail and come back. The links
             of the roster are the network then.
+        overlap: Whether messages travel while an interval is computed: they tell of the model at its start, and the
+            correction that they bring is taken at its end. Call `finish` after the last step.
+        progress: Print `report()` of node 0 on standard error after every so many exchanges; 0 for never.
     """
 
     def __init__(
         self,
         params: Tree,
         every: Every = 20,
-        quantizer: str = "block:1.0",
+        quantizer: Spelling = "block:1.0",
         network: str | Network = "ring",
         rule: Rule | None = None,
         links: Links | None = None,
         seed: int = 0,
         site: str | PathLike[str] | None = None,
+        overlap: bool = False,
+        progress: int = 0,
     ) -> None:
         self.seed = check_seed(seed)
         self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.neural.Rule")
         self.intervals = Intervals(every, self.rule.alone)
+        self.overlap, self.progress = check_flag("overlap", overlap), check_whole("progress", progress, 0)
+        if overlap:
+            self.rule.check_gossip("overlap")
+            self.links.allow_overlap()
         self.layout = Layout(params)
-        self.quantizer = WeightQuantizer(quantizer, self.layout.sizes)
+        self.quantizer = WeightQuantizer(quantizer, self.layout.sizes, self.layout.names)
         connected = network_between(self.links, network)
-        self.rule = choose_rule(self.rule, connected, self.quantizer.name, self.links.node)
+        self.rule = choose_rule(self.rule, connected, self.quantizer.noisiest, self.links.node)
         self.numbers = Numbers.of(self.rule)
         self.steps = self.exchanges = 0
         self.carry = jnp.zeros((1, self.layout.size), jnp.float32) if self.layout.rounded else None
-        self.old = self._gather(params)
+        self.old = jnp.array(self._gather(params))  # which is changed in place
         self.dual = jnp.zeros_like(self.old)
         self.momentum = jnp.zeros_like(self.old)
         self._add = jax.jit(self.layout.add)
@@ -126,26 +138,48 @@ class Gossip:
             mean = self.memory.exchange(self.old - x, self.exchanges)
             self.old, self.momentum = nesterov(self.old, mean, self.momentum, self.numbers.rate, self.numbers.momentum)
         else:
-            pull = self.memory.exchange(x, self.exchanges)
-            self.old, self.dual, self.momentum = finish(self.old, x, self.dual, self.momentum, pull, self.numbers)
-        params = self.layout.scatter(params, self.old[0])
-        if self.carry is not None:
-            self.carry = self.old - self.layout.gather(params)[None]
+            memory, turn = self.memory, self.exchanges
+            pull = memory.late(turn - 1) if self.overlap else memory.exchange(x, turn)
+            moved = finish_in_place(self.old, x, self.dual, self.momentum, pull, self.numbers)
+            self.old, self.dual, self.momentum = moved
+            del x, pull
+            if self.overlap:
+                memory.launch(self.old, turn)
+        params = self._scatter(params, self.old)
         self.exchanges += 1
         self.links.reached = Reached(self.steps, self.exchanges)
+        if self.progress and not self.links.node and self.exchanges % self.progress == 0:
+            tell(self.report())
         return params
 
+    def finish(self, params: Tree) -> Tree:
+        """Wait for messages under way, and return the parameters with the correction that they bring; at all nodes.
+
+        With `overlap`, call it after the last step, and before models are compared. Without, there is nothing to do.
+        """
+        self.layout.check(params)
+        if not isinstance(self.memory, Memory) or not self.memory.waits:
+            return params
+        pull = separate(self.memory.late(self.exchanges - 1) * self.numbers.theta)
+        self.dual = self.dual - pull
+        return self._scatter(params, self._gather(params) - pull)
+
     def report(self) -> str:
-        """Return one line about what was sent."""
-        return sent_line(self.steps, self.exchanges, self.bits, self.layout.size)
+        """Return one line about what was sent, and how long this node has waited for its neighbours."""
+        waited = 0.0 if self.memory is None else self.memory.waited
+        return f"{sent_line(self.steps, self.exchanges, self.bits, self.layout.size)}, {waited:.1f} s waited"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that is needed to go on besides the parameters: texts, whole numbers and NumPy arrays."""
+        """Return all that is needed to go on besides the parameters: texts, whole numbers and NumPy arrays.
+
+        Messages under way arrive first.
+        """
+        waits = self.memory is not None and self.memory.land()
         return {
             "version": VERSION,
             "layout": self.layout.digest().hex(),
             "settings": self._settings(),
-            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits},
+            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits, "waits": waits},
             "tensors": {name: np.array(array[0]) for name, array in self._arrays().items()},
         }
 
@@ -157,12 +191,14 @@ class Gossip:
         for name, array in arrays.items():
             if (array.dtype, array.shape) != (np.float32, (self.layout.size,)):
                 raise InputError(f"{name!r} of the state is {array.dtype}{list(array.shape)}: save it again")
-        loaded = {name: jnp.asarray(array[None]) for name, array in arrays.items()}
+        loaded = {name: jnp.array(array[None]) for name, array in arrays.items()}
         self.old, self.dual, self.momentum = (loaded.pop(name) for name in ("old", "dual", "momentum"))
         self.carry = loaded.pop("carry", None)
         self.steps, self.exchanges = counts["steps"], counts["exchanges"]
         if self.memory is not None:
+            self.memory.land()
             self.memory.arrays, self.memory.bits = loaded, counts["bits"]
+            self.memory.waits = bool(counts.get("waits", False))
         if self.failing is not None:
             if self.met:
                 raise InputError("a state was loaded after the first step: load it before, as neighbours are met there")
@@ -170,13 +206,22 @@ class Gossip:
 
     def close(self) -> None:
         """End all connections, once the last messages are sent."""
+        if self.memory is not None:
+            self.memory.land()
         self.links.close()
 
     def _gather(self, params: Tree) -> jax.Array:
-        vector = self.layout.gather(params)[None]
+        vector = self.layout.gather_row(params)
         vector = vector if self.carry is None else vector + self.carry
         self.layout.check_finite(params, vector)
         return vector
+
+    def _scatter(self, params: Tree, x: jax.Array) -> Tree:
+        """Return parameters with these numbers, and keep what rounding to 16 bits takes away."""
+        params = self.layout.scatter(params, x)
+        if self.carry is not None:
+            self.carry = x - self.layout.gather_row(params)
+        return params
 
     def _arrays(self) -> dict[str, jax.Array]:
         kept = {"old": self.old, "dual": self.dual, "momentum": self.momentum}
@@ -185,7 +230,9 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.arrays
 
     def _settings(self) -> str:
-        return f"{self.intervals.words()} quantizer={self.quantizer.name} seed={self.seed} {self.rule.words()}"
+        overlap = " overlap" if self.overlap else ""
+        words = f"{self.intervals.words()} quantizer={self.quantizer.name}"
+        return f"{words} seed={self.seed} {self.rule.words()}{overlap}"
 
     def _marks(self, network: Network) -> list[bytes]:
         start = values_mark(np.asarray(self.old[0]))
@@ -212,7 +259,9 @@ class Gossip:
             raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
         model, _, settings = self._marks(self.links.network())
         run = run_number([model, settings])
-        return PerLink(self.links, self.quantizer, self.seed, run, self.old, self.rule.turns, bool(self.rule.dual))
+        return PerLink(
+            self.links, self.quantizer, self.seed, run, jnp.array(self.old), self.rule.turns, bool(self.rule.dual)
+        )
 
     def _open(self) -> None:
         """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
@@ -235,5 +284,5 @@ class Gossip:
         self.dual = self.dual + separate(memory.recover() * self.numbers.theta)
         if model is None:
             return x
-        self.old = model
-        return self.old
+        self.old = jnp.array(model)
+        return model

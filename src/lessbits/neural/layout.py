@@ -3,12 +3,14 @@
 Floating-point leaves are exchanged, in the order of the tree; whole numbers and other leaves stay as they are.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits._internal.pytrees import traced
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError
 from lessbits.training.marks import model_mark
@@ -52,12 +54,18 @@ class Layout:
         self.short = mask
 
     @property
+    def names(self) -> list[str]:
+        """The name of each array."""
+        return [leaf.name for leaf in self.entries]
+
+    @property
     def sizes(self) -> list[int]:
         """The length of each array."""
         return [leaf.end - leaf.start for leaf in self.entries]
 
     def check(self, params: Tree) -> None:
         """Raise if these are not the parameters that were wrapped, in shape and kind."""
+        check_values(params)
         if jax.tree.structure(params) != self.structure:
             raise InputError(
                 "the parameters have another structure than those that were wrapped: make another Gossip when the "
@@ -73,12 +81,12 @@ class Layout:
 
     def check_finite(self, params: Tree, vector: jax.Array) -> None:
         """Raise if a number is not finite."""
+        check_values(params)
         if bool(jnp.isfinite(vector).all()):
             return
-        values = [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
         wrong = [
             leaf.name
-            for leaf, value in zip(self.entries, values, strict=True)
+            for leaf, value in zip(self.entries, self._values(params), strict=True)
             if not bool(jnp.isfinite(jnp.asarray(value)).all())
         ]
         raise InputError(
@@ -88,16 +96,21 @@ class Layout:
 
     def gather(self, params: Tree) -> jax.Array:
         """Return the parameters as one float32 vector. JAX may trace and batch this and what follows."""
-        values = [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
-        return jnp.concatenate([jnp.asarray(value).astype(jnp.float32).reshape(-1) for value in values])
+        return _joined(self._values(params), ())
+
+    def gather_row(self, params: Tree) -> jax.Array:
+        """Return them as one row, [1, size]."""
+        return _joined(self._values(params), (1,))
+
+    def _values(self, params: Tree) -> list[Any]:
+        """Return what is exchanged."""
+        return [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
 
     def scatter(self, params: Tree, vector: jax.Array) -> Tree:
-        """Return parameters with the numbers of the vector, and what is not exchanged as it was."""
-        made = [
-            value if leaf is None else vector[leaf.start : leaf.end].reshape(leaf.shape).astype(leaf.dtype)
-            for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True)
-        ]
-        return jax.tree.unflatten(self.structure, made)
+        """Return parameters with the numbers of the vector or row, and what is not exchanged as it was."""
+        made = iter(_divided(vector, tuple(self.entries)))
+        values = zip(self.leaves, jax.tree.leaves(params), strict=True)
+        return jax.tree.unflatten(self.structure, [value if leaf is None else next(made) for leaf, value in values])
 
     def add(self, params: Tree, vector: jax.Array, factor: jax.Array) -> Tree:
         """Add a vector times a factor to arrays of 32 bits and more; in 16 bits a small change would be lost."""
@@ -113,6 +126,27 @@ class Layout:
     def digest(self) -> bytes:
         """Return bytes that differ between models with other names, shapes or types."""
         return model_mark((leaf.name, leaf.shape, str(leaf.dtype)) for leaf in self.entries)
+
+
+@partial(jax.jit, static_argnames="rows")
+def _joined(values: list[Any], rows: tuple[int, ...]) -> jax.Array:
+    """Return arrays as one, compiled so that nothing else of its size is made."""
+    return jnp.concatenate([value.astype(jnp.float32).reshape(*rows, -1) for value in values], axis=-1)
+
+
+@partial(jax.jit, static_argnames="leaves")
+def _divided(vector: jax.Array, leaves: tuple[Leaf, ...]) -> list[jax.Array]:
+    flat = vector.reshape(-1)
+    return [flat[leaf.start : leaf.end].reshape(leaf.shape).astype(leaf.dtype) for leaf in leaves]
+
+
+def check_values(params: Tree) -> None:
+    """Raise while JAX traces a function: a node must talk to its neighbours each time, with numbers."""
+    if traced(params):
+        raise InputError(
+            "the parameters have no values here, as JAX is tracing a function: call Gossip and its step outside of "
+            "jax.jit, jax.grad, jax.vmap and jax.lax.scan"
+        )
 
 
 def _exchanged(name: str, value: Any) -> bool:

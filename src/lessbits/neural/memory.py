@@ -3,18 +3,21 @@
 Arrays have one row, so that the programs are those of the simulator, which has a row for each node.
 """
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax import lax
 
-from lessbits._internal.blocks import BlockPayload
-from lessbits._internal.randomness import Step, make_seed, message_draws
+from lessbits._internal.randomness import Draws, Step, make_seed, message_draws
 from lessbits.networks import Network
 from lessbits.neural.arithmetic import weighted
-from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.neural.quantizers import WeightQuantizer, row_of
+from lessbits.training.flight import Flight
 from lessbits.training.links import Links
 from lessbits.training.messages import opened, sealed
 from lessbits.training.partners import neighbours, turns
@@ -26,13 +29,33 @@ class Messages:
     def __init__(self, links: Links, quantizer: WeightQuantizer, seed: int, run: int) -> None:
         self.links, self.quantizer, self.codec = links, quantizer, quantizer.codec()
         self.seed, self.run, self.bits = make_seed(seed), run, 0
+        self.waited = 0.0  # seconds, for messages
+        self.waits = False  # whether messages have been sent, of which nothing was taken yet
         self.arrays: dict[str, jax.Array] = {}  # all that persists, by name
+
+    def write(
+        self, x: jax.Array, known: Callable[[], jax.Array], draws: Draws, take: Callable[[int, jax.Array], None]
+    ) -> bytes:
+        """Return the body of Q(x - h); `take` is given where each piece begins, and what it stands for."""
+
+        def bodies() -> Iterator[bytes]:
+            pieces = self.quantizer.stream(x, known, draws)
+            for codec, (start, payload, decoded) in zip(self.codec.codecs, pieces, strict=True):
+                yield codec.encode(row_of(payload))
+                take(start, decoded)
+
+        return self.codec.join(bodies())
+
+    def draws(self, turn: int, number: int, per_link: bool) -> Draws:
+        """Return the random numbers of a message, of a node or a link with this number."""
+        return message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
 
     def told(self, x: jax.Array, known: jax.Array, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
         """Return the body of Q(x - h), and what it stands for."""
-        draws = message_draws(Step(self.seed, jnp.int32(turn)), jnp.asarray([number], jnp.uint32), per_link)
-        payload, decoded = self.quantizer.send(x, known, draws)
-        return self.codec.encode(BlockPayload(*(np.asarray(part)[0] for part in payload))), decoded
+        parts: list[jax.Array] = []
+        draws = self.draws(turn, number, per_link)
+        body = self.write(x, lambda: known, draws, lambda _, decoded: parts.append(decoded))
+        return body, jnp.concatenate(parts, axis=1)
 
     def seal(self, bodies: Mapping[int, bytes], turn: int) -> dict[int, bytes]:
         """Return frames of bodies, and count the bits of this node."""
@@ -40,32 +63,98 @@ class Messages:
         self.bits += 8 * sum(map(len, frames.values()))
         return frames
 
+    def land(self) -> bool:
+        """Receive messages under way, and return `waits`; up a tree there are none."""
+        return self.waits
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time that this takes."""
+        began = time.perf_counter()
+        yield
+        self.waited += time.perf_counter() - began
+
+    def carry(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Exchange frames with neighbours."""
+        with self.waiting():
+            return self.links.exchange(frames)
+
     def open(self, other: int, frame: bytes, turn: int) -> bytes:
         """Return the body of a neighbour's frame, checked."""
         return opened(self.links, other, frame, self.run, turn, self.codec)
 
+    def read(self, body: bytes) -> Iterator[tuple[int, jax.Array]]:
+        """Yield where each piece of a body begins, and what it stands for."""
+        bodies = zip(self.codec.codecs, self.codec.cut(body), strict=True)
+        return self.quantizer.read(codec.decode(part) for codec, part in bodies)
+
     def decode(self, body: bytes) -> jax.Array:
         """Return what a body stands for, [1, size]."""
-        return self.quantizer.decode(BlockPayload(*(jnp.asarray(part[None]) for part in self.codec.decode(body))))
+        return jnp.concatenate([part for _, part in self.read(body)], axis=1)
+
+
+@partial(jax.jit, donate_argnums=0)
+def add_at(vector: jax.Array, start: jax.Array, part: jax.Array) -> jax.Array:
+    """Add to some coordinates of a vector in its place: whoever else has it finds it gone."""
+    here = lax.dynamic_slice_in_dim(vector, start, part.shape[1], axis=1)
+    return lax.dynamic_update_slice_in_dim(vector, here + part, start, axis=1)
 
 
 class Memory(Messages, ABC):
-    """Sends the difference of a model to what neighbours know, and returns the disagreement with them."""
+    """Sends the difference of a model to what neighbours know, and finds the disagreement with them.
+
+    An exchange is `send`, what the links do, `receive`, and `pull`.
+    """
+
+    flight: tuple[Flight, int] | None = None  # messages under way, and their turn
 
     @abstractmethod
+    def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
+        """Return a frame for each neighbour with which this node speaks in this turn."""
+
+    @abstractmethod
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Take the frames of neighbours; who is gone has none."""
+
+    @abstractmethod
+    def pull(self, turn: int) -> jax.Array:
+        """Return Σ_j w_ij (h_i - h_j) over those that spoke in this turn, [1, size], after `receive`."""
+
     def exchange(self, x: jax.Array, turn: int) -> jax.Array:
-        """Return Σ_j w_ij (h_i - h_j) over those that spoke in this turn, [1, size]."""
+        """Exchange messages that tell of a model, and return what they pull at."""
+        self.receive(self.carry(self.send(x, turn)), turn)
+        return self.pull(turn)
 
-    def encode(self, x: jax.Array, name: str, turn: int, number: int, per_link: bool) -> tuple[bytes, jax.Array]:
-        """Send Q(x - h), add it to the memory of this name, and return the body and what it stands for."""
-        body, decoded = self.told(x, self.arrays[name], turn, number, per_link)
-        self.arrays[name] = self.arrays[name] + decoded
-        return body, decoded
+    def launch(self, x: jax.Array, turn: int) -> None:
+        """Send messages that tell of a model, and do not wait for the neighbours'."""
+        self.flight, self.waits = (Flight(self.links, self.send(x, turn)), turn), True
 
-    def carry(self, bodies: Mapping[int, bytes], turn: int) -> dict[int, jax.Array]:
-        """Exchange bodies with neighbours, checked, and count the bits of this node. Return what theirs stand for."""
-        frames = self.links.exchange(self.seal(bodies, turn))
-        return {other: self.decode(self.open(other, frame, turn)) for other, frame in frames.items()}
+    def land(self) -> bool:
+        """Receive the messages that are under way; return whether there are some of which nothing was taken."""
+        if self.flight is not None:
+            (flight, turn), self.flight = self.flight, None
+            with self.waiting():
+                received = flight.land()
+            self.receive(received, turn)
+        return self.waits
+
+    def late(self, turn: int) -> jax.Array:
+        """Return what the messages of an earlier turn pull at, once; zeros if there were none."""
+        waits, self.waits = self.land(), False
+        return self.pull(turn) if waits else jnp.zeros((1, self.quantizer.dim), jnp.float32)
+
+    def encode(self, x: jax.Array, names: Sequence[str], draws: Draws) -> bytes:
+        """Return the body of Q(x - h), and add it to the memories of these names, of which the first is h."""
+
+        def take(start: int, decoded: jax.Array) -> None:
+            for name in names:
+                self.add(name, start, decoded)
+
+        return self.write(x, lambda: self.arrays[names[0]], draws, take)
+
+    def add(self, name: str, start: int, part: jax.Array) -> None:
+        """Add to a memory from a coordinate on."""
+        self.arrays[name] = add_at(self.arrays[name], jnp.int32(start), part)
 
 
 class Broadcast(Memory):
@@ -77,14 +166,22 @@ class Broadcast(Memory):
         super().__init__(links, quantizer, seed, run)
         self.weights = neighbours(network, links.node)
         self.total = jnp.full(1, sum(self.weights.values()), jnp.float32)
-        self.arrays = {"own": start, "others": weighted(start, self.total)}
+        self.arrays = {"own": jnp.array(start), "others": weighted(start, self.total)}
 
-    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
+    def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
         """Send Q(x - h) to all."""
-        body, _ = self.encode(x, "own", turn, self.links.node, per_link=False)
-        for other, theirs in self.carry(dict.fromkeys(self.weights, body), turn).items():
-            added = weighted(theirs, jnp.full(1, self.weights[other], jnp.float32))
-            self.arrays["others"] = self.arrays["others"] + added
+        body = self.encode(x, ["own"], self.draws(turn, self.links.node, per_link=False))
+        return self.seal(dict.fromkeys(self.weights, body), turn)
+
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Add what neighbours sent to the sum."""
+        for other, frame in frames.items():
+            weight = jnp.full(1, self.weights[other], jnp.float32)
+            for begin, theirs in self.read(self.open(other, frame, turn)):
+                self.add("others", begin, weighted(theirs, weight))
+
+    def pull(self, turn: int) -> jax.Array:
+        """Return the disagreement with all."""
         return weighted(self.arrays["own"], self.total) - self.arrays["others"]
 
 
@@ -98,16 +195,27 @@ class InTurn(Memory):
         self.order = turns(network, links.node)
         for other in self.order:
             if other is not None:
-                self.arrays[f"own.{other}"] = start
+                self.arrays[f"own.{other}"] = jnp.array(start)
                 self.arrays[f"gap.{other}"] = jnp.zeros_like(start)  # own memory minus the neighbour's
 
-    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
-        """Send Q(x - h) to the neighbour whose turn it is; half of the disagreement is this node's."""
+    def send(self, x: jax.Array, turn: int) -> dict[int, bytes]:
+        """Send Q(x - h) to the neighbour whose turn it is."""
         other = self.order[turn % len(self.order)]
         if other is None:
-            return jnp.zeros_like(x)
+            return {}
         number = self.links.node * self.links.nodes + other
-        body, mine = self.encode(x, f"own.{other}", turn, number, per_link=True)
-        theirs = self.carry({other: body}, turn)[other]
-        gap = self.arrays[f"gap.{other}"] = (self.arrays[f"gap.{other}"] + mine) - theirs
-        return gap * jnp.float32(0.5)
+        body = self.encode(x, [f"own.{other}", f"gap.{other}"], self.draws(turn, number, per_link=True))
+        return self.seal({other: body}, turn)
+
+    def receive(self, frames: Mapping[int, bytes], turn: int) -> None:
+        """Add what the neighbour sent to its memory."""
+        for other, frame in frames.items():
+            for begin, theirs in self.read(self.open(other, frame, turn)):
+                self.add(f"gap.{other}", begin, -theirs)
+
+    def pull(self, turn: int) -> jax.Array:
+        """Return half of the disagreement: the other half is the neighbour's."""
+        other = self.order[turn % len(self.order)]
+        if other is None:
+            return jnp.zeros_like(next(iter(self.arrays.values())))
+        return self.arrays[f"gap.{other}"] * jnp.float32(0.5)

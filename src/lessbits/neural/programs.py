@@ -14,6 +14,7 @@ from lessbits.errors import MissingPackageError
 from lessbits.neural.layout import Layout
 from lessbits.neural.methods.base import Exchanged, Room
 from lessbits.neural.problem import Metric, NeuralProblem, choose
+from lessbits.neural.quantizers import row_of
 
 if TYPE_CHECKING:
     import optax
@@ -89,8 +90,8 @@ def sent_bytes(done: Exchanged, room: Room, encoded: bool) -> float:
     for payload, copies, quantizer in done.messages:
         codec = (quantizer or room.quantizer).codec()
         if encoded:
-            parts = [np.asarray(part) for part in payload]
-            lengths = [len(codec.encode(tuple(part[row] for part in parts))) for row in range(len(copies))]
+            parts = jax.tree.map(np.asarray, payload)
+            lengths = [len(codec.encode(row_of(parts, row))) for row in range(len(copies))]
         else:
             lengths = np.asarray(_count(codec.length_model(), payload)).tolist()
         total += float(np.sum(copies * (np.array(lengths) + CHECK_BYTES))) / room.nodes

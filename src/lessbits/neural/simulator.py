@@ -19,6 +19,7 @@ from lessbits.neural.programs import judge_program, local_program, over_nodes, s
 from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.neural.trace import NeuralTrace
 from lessbits.training.partners import network_of
+from lessbits.training.state import sent_line, tell
 
 if TYPE_CHECKING:
     import optax
@@ -31,20 +32,23 @@ class SimulateOptions:
     Attributes:
         record: Steps between two records; the last step has one too.
         encoded: Encode every message, so that bytes are those of real links. By default lengths are computed by the
-            codec's own count (`BlockLengths`), within 1 % of the encoded ones or 8 bytes for usual messages.
+            codec's own count (`BlockLengths`), within 1 % of the encoded ones or 8 bytes for messages in one piece.
         sequential: Whether nodes compute one after the other, and not in one batch. What a node computes is then what
             it would compute alone, which is needed for the bits of real links.
+        progress: Print a line on standard error at every so many records; 0 for never.
     """
 
     record: int = 100
     encoded: bool = False
     sequential: bool = False
+    progress: int = 0
 
     def __post_init__(self) -> None:
         """Check all of it."""
         check_whole("record", self.record, 1)
         check_flag("encoded", self.encoded)
         check_flag("sequential", self.sequential)
+        check_whole("progress", self.progress, 0)
 
 
 def simulate(
@@ -108,8 +112,8 @@ class _Run:
         if wrong := [leaf.name for leaf in self.layout.entries if leaf.dtype != jnp.float32]:
             raise InputError(f"{wrong[0]!r} is not float32, as parameters must be in simulation: convert it in init")
         self.seed = make_seed(seed)
-        quantizer = WeightQuantizer(method.quantizer, self.layout.sizes)
-        self.method = method = method.fitted(network, quantizer.name)
+        quantizer = WeightQuantizer(method.quantizer, self.layout.sizes, self.layout.names)
+        self.method = method = method.fitted(network, quantizer.noisiest)
         self.room = Room(network, quantizer, [leaf.shape for leaf in self.layout.entries], self.seed)
         self.params = jax.tree.map(lambda each: jnp.stack([jnp.asarray(each)] * problem.nodes), params)
         self.state = over_nodes(optimizer.init, options.sequential)(self.params)
@@ -169,6 +173,11 @@ class _Run:
             record |= {name: float(mean), f"{name}_worst": float(worst)}
         record |= {"disagreement": float(distance), "seconds": time.perf_counter() - self.began}
         self.records.append(record)
+        if self.options.progress and len(self.records) % self.options.progress == 0:
+            named = ", ".join(
+                f"{name} {record[name]:.5g} (worst node {record[f'{name}_worst']:.5g})" for name in self.metrics
+            )
+            tell(f"{sent_line(self.step, self.exchanges, 8 * self.bytes, self.layout.size)}, {named}")
         self.diverged = not np.isfinite([record[name] for name in (*self.metrics, "disagreement")]).all()
 
     def trace(self) -> NeuralTrace:

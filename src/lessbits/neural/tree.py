@@ -26,7 +26,7 @@ class TreeSums(Messages):
         """Add up what this node and those below it changed, pass it on, and return the mean of all, [1, size]."""
         total, none = self.arrays["error"] + change, jnp.zeros_like(change)
         parent, children = self.family
-        frames = self.links.exchange(dict.fromkeys(children, NOTHING)) if children else {}
+        frames = self.carry(dict.fromkeys(children, NOTHING)) if children else {}
         for other, frame in sorted(frames.items()):
             total = total + self.decode(self.open(other, frame, turn))
         if parent is None:
@@ -36,9 +36,9 @@ class TreeSums(Messages):
         else:
             up, sent = self.told(total, none, turn, self.links.node, per_link=False)
             self.arrays["error"] = total - sent
-            self.links.exchange(self.seal({parent: up}, turn))
-            body = self.open(parent, self.links.exchange({parent: NOTHING})[parent], turn)
+            self.carry(self.seal({parent: up}, turn))
+            body = self.open(parent, self.carry({parent: NOTHING})[parent], turn)
             mean = self.decode(body)
         if children:
-            self.links.exchange(self.seal(dict.fromkeys(children, body), turn))
+            self.carry(self.seal(dict.fromkeys(children, body), turn))
         return mean

@@ -4,9 +4,10 @@ import difflib
 import re
 from collections.abc import Callable
 
+from lessbits._internal.block_spelling import BLOCK_KINDS, read_blocks
 from lessbits.errors import InputError, check_function, check_kind, check_whole, shown
 from lessbits.quantizers.base import LARGEST_DIM, Compressor, Contraction, Quantizer
-from lessbits.quantizers.block import Block, BlockDither, BlockTop
+from lessbits.quantizers.block import Block, BlockDither, BlockTop, make_blocks
 from lessbits.quantizers.composition import KEYED, Composition
 from lessbits.quantizers.contractions import Scaled, ScaledSign, TopK
 from lessbits.quantizers.dither import Dither
@@ -58,10 +59,9 @@ _NUMBERED: dict[str, Callable[[int], Compressor]] = {
     "subtractive:": SubtractiveDither.make,
     "grid:": Grid.make,
     "top-": TopK.make,
-    "block-top:": BlockTop.make,
 }
-_SPACED: dict[str, Callable[[float], Compressor]] = {"block:": Block.make, "block-dither:": BlockDither.make}
-_BUILT_IN = frozenset((*_PLAIN, *_NUMBERED, *_SPACED))
+_BLOCKS = tuple(f"{kind}:" for kind in BLOCK_KINDS)
+_BUILT_IN = frozenset((*_PLAIN, *_NUMBERED, *_BLOCKS))
 
 
 def register_quantizer(spelling: str, make: Callable[..., Compressor]) -> None:
@@ -87,7 +87,7 @@ def make_quantizer(spelling: str | Compressor, dim: int) -> Compressor:
 
     Unbiased: `exact`, `float32`, `rand-50`, `dit-4`, `dither:12`, `subtractive:12`, `ternary`, `natural`,
     `rand-50+dit-4`, `fading:1:0.95`, `block-dither:1`. Biased: `top-10`, `sign`, `grid:10`, `scaled-dit-4`, `block:1`,
-    `block-top:64`.
+    `block-top:64`; blocks may have another length than 4096, as in `block:1:1024`, or be the vector, `block:1:tensor`.
 
     >>> make_quantizer("dit-4", dim=250).omega(250)
     1.976423537605237
@@ -123,14 +123,14 @@ def _read(spelling: str, dim: int) -> Compressor:
     if spelling in _PLAIN:
         return _PLAIN[spelling]()
     if (named := f"{spelling.partition(':')[0]}:") in _WITH_DECIMALS:
-        return _WITH_DECIMALS[named](spelling)
+        return _WITH_DECIMALS[named](spelling, dim)
     match = re.fullmatch(r"(.*?[-:])(-?\d{1,18})", spelling)
     if match and match[1] in _NUMBERED:
         return _NUMBERED[match[1]](int(match[2]))
     raise _unknown(spelling)
 
 
-def _fading(spelling: str) -> Fading:
+def _fading(spelling: str, dim: int) -> Fading:
     try:
         spacing, factor = map(float, spelling.split(":")[1:])
     except ValueError:
@@ -141,22 +141,17 @@ def _fading(spelling: str) -> Fading:
     return Fading.make(spacing, factor)
 
 
-def _spaced(spelling: str) -> Compressor:
-    prefix, _, number = spelling.partition(":")
-    try:
-        spacing = float(number)
-    except ValueError:
-        raise InputError(f"{spelling!r} is not {prefix}:Δ: write Δ as a number, such as {prefix}:1.5") from None
-    return _SPACED[f"{prefix}:"](spacing)
+def _blocks(spelling: str, dim: int) -> Compressor:
+    return make_blocks(read_blocks(spelling), dim)
 
 
-_WITH_DECIMALS: dict[str, Callable[[str], Compressor]] = {"fading:": _fading} | dict.fromkeys(_SPACED, _spaced)
+_WITH_DECIMALS: dict[str, Callable[[str, int], Compressor]] = {"fading:": _fading} | dict.fromkeys(_BLOCKS, _blocks)
 
 
 def _unknown(spelling: str) -> InputError:
     spellings = [
         *_PLAIN,
-        *(f"{prefix}K" for prefix in (*_NUMBERED, *_SPACED)),
+        *(f"{prefix}K" for prefix in (*_NUMBERED, *_BLOCKS)),
         "rand-K+dit-K",
         "fading:SPACING:FACTOR",
         "scaled-dit-K",

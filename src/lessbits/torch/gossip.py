@@ -1,6 +1,5 @@
 """`Gossip`: exchanges compressed differences of a model with neighbours every few local steps."""
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,20 +10,21 @@ import torch
 
 from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
-from lessbits.torch.flight import Flight
 from lessbits.torch.layout import Layout
 from lessbits.torch.loading import Loading
 from lessbits.torch.memory import Broadcast, InTurn, Memory
-from lessbits.torch.pieces import Pieces, Spelling
+from lessbits.torch.pieces import Pieces
 from lessbits.torch.tree import TreeSums
+from lessbits.training.flight import Flight
 from lessbits.training.intervals import Every, Intervals
 from lessbits.training.links import Links, Reached
 from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
+from lessbits.training.pieces import Spelling
 from lessbits.training.rule import Rule
 from lessbits.training.stability import choose_rule
-from lessbits.training.state import check_state, sent_line
+from lessbits.training.state import check_state, sent_line, tell
 
 if TYPE_CHECKING:
     from lessbits.torch.failing import PerLink
@@ -51,9 +51,9 @@ class Gossip:
             parameters of 16 bits, and on the model's device.
         every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
             such as `Shrinking(longest=60, steps=2400)`.
-        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor, or
-            `exact`. A mapping from patterns of names to these chooses one for each tensor; the first pattern that fits
-            counts: `{"*.norm*": "exact", "*": "block:1.5"}`.
+        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor (with
+            `:N` or `:tensor` behind, for N or all), or `exact`. A mapping from patterns of names chooses one for each
+            tensor; the first pattern that fits counts: `{"*.norm*": "exact", "*": "block:1.5:tensor"}`.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
         rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
         links: What carries bytes; by default MPI, if several processes were started.
@@ -150,7 +150,7 @@ class Gossip:
         if not self.overlap:
             self._take()
         if self.progress and not self.links.node and self.exchanges % self.progress == 0:
-            print(f"lessbits: {self.report()}", file=sys.stderr, flush=True)
+            tell(self.report())
 
     @torch.no_grad()
     def finish(self) -> None:

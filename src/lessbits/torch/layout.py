@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 
 from lessbits.errors import InputError
-from lessbits.torch.pieces import MOST_COORDINATES
 from lessbits.training.marks import model_mark
+from lessbits.training.pieces import MOST_COORDINATES
 
 
 class Kind(NamedTuple):

@@ -5,22 +5,17 @@ keeps. Blocks do not know of each other, so that pieces change no number. A piec
 from names of tensors, several.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from lessbits._internal.blocks import block_sizes
 from lessbits.codecs.base import Codec
 from lessbits.codecs.joined import JoinedCodec
-from lessbits.errors import InputError, shown
-from lessbits.torch.quantizers import WeightQuantizer, make_weight_quantizer
-from lessbits.training.noise import noise_of
+from lessbits.torch.quantizers import WeightQuantizer, weight_quantizer
+from lessbits.training.pieces import MOST_COORDINATES, Spelling, choose_quantizers
 
-MOST_COORDINATES = 2**22  # of a piece: 16 MB as float32
-
-Spelling = str | Mapping[str, str]
+MOST_AT_ONCE = 2**17  # coordinates of a part: several vectors of that length are made of each
 
 
 class Piece(NamedTuple):
@@ -49,17 +44,14 @@ class Pieces:
     def __init__(
         self, spelling: Spelling, names: Sequence[str], sizes: Sequence[int], most: int = MOST_COORDINATES
     ) -> None:
-        chosen = _chosen(spelling, names)
-        self.name = _canonical(spelling)
-        self.noisiest = max((make_weight_quantizer(each, [1]).name for each in set(chosen)), key=noise_of)
+        chosen = choose_quantizers(spelling, names)
+        self.name, self.noisiest = chosen.name, chosen.noisiest
         self.size = sum(sizes)
         self.most = most
         self.pieces: list[Piece] = []
-        start = 0
-        for quantizer, blocks in _groups(chosen, sizes, most):
-            made = make_weight_quantizer(quantizer, blocks, first=start)
-            self.pieces.append(Piece(slice(start, start + made.dim), made, made.codec()))
-            start += made.dim
+        for cut in chosen.cuts(sizes, most):
+            made = weight_quantizer(cut.quantizer, cut.blocks, cut.start)
+            self.pieces.append(Piece(slice(cut.start, cut.stop), made, made.codec()))
         self.codec = JoinedCodec([piece.codec for piece in self.pieces])
 
     def __iter__(self) -> Iterator[Piece]:
@@ -68,49 +60,6 @@ class Pieces:
 
     def parts(self) -> Iterator[slice]:
         """Yield slices of the vector that are no longer than a piece, for work on each coordinate alone."""
-        for start in range(0, self.size, self.most):
-            yield slice(start, min(start + self.most, self.size))
-
-
-def _groups(chosen: Sequence[str], sizes: Sequence[int], most: int) -> Iterator[tuple[str, list[int]]]:
-    """Yield blocks that follow each other and have the same quantizer, with so many coordinates at most."""
-    quantizer, total = "", 0
-    blocks: list[int] = []
-    for name, size in zip(chosen, sizes, strict=True):
-        for block in block_sizes([size]).tolist():
-            if blocks and (name != quantizer or total + block > most):
-                yield quantizer, blocks
-                blocks, total = [], 0
-            quantizer = name
-            blocks.append(block)
-            total += block
-    if blocks:
-        yield quantizer, blocks
-
-
-def _chosen(spelling: Any, names: Sequence[str]) -> list[str]:
-    """Return the quantizer of each tensor."""
-    if not isinstance(spelling, Mapping):
-        return [spelling] * len(names)
-    chosen, used = [], set()
-    for name in names:
-        pattern = next((pattern for pattern in spelling if fnmatchcase(name, str(pattern))), None)
-        if pattern is None:
-            raise InputError(f"no pattern of the quantizer fits {name!r}: add for example '*': 'block:1.0' at the end")
-        used.add(pattern)
-        chosen.append(spelling[pattern])
-    for pattern, quantizer in spelling.items():
-        make_weight_quantizer(quantizer, [1])
-        if pattern not in used:
-            raise InputError(
-                f"the quantizer has {shown(pattern)}, but it is the first fit of no tensor: names are such as "
-                f"{names[0]!r}"
-            )
-    return chosen
-
-
-def _canonical(spelling: Any) -> str:
-    """Return the quantizer in words, to be compared between nodes."""
-    if not isinstance(spelling, Mapping):
-        return make_weight_quantizer(spelling, [1]).name
-    return " ".join(f"{pattern}→{make_weight_quantizer(each, [1]).name}" for pattern, each in spelling.items())
+        most = min(self.most, MOST_AT_ONCE)
+        for start in range(0, self.size, most):
+            yield slice(start, min(start + most, self.size))

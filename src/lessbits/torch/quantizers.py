@@ -4,7 +4,6 @@ They find the levels and scales of `lessbits.quantizers.block`, which is written
 tensor only.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,21 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lessbits._internal.blocks import (
-    BLOCK,
-    LEAST_SPACING,
-    MOST_SPACING,
-    SMALLEST_SCALE,
-    BlockPayload,
-    block_sizes,
-    level_type,
-    most_level,
-)
+from lessbits._internal.block_spelling import BlockSpelling
+from lessbits._internal.blocks import BLOCK, SMALLEST_SCALE, BlockPayload, block_sizes, level_type, most_level
 from lessbits.codecs.base import Codec
 from lessbits.codecs.block import BlockCodec
 from lessbits.codecs.joined import FloatCodec
-from lessbits.errors import InputError
 from lessbits.torch.sums import norms, short_scale, sum_pairwise, uniform
+from lessbits.training.pieces import read_weights
 
 CACHED = 2**18  # coordinates that are quantized at once on a CPU
 Words = tuple[int, int]  # where the random numbers of a message are
@@ -58,13 +49,12 @@ class Run(NamedTuple):
 class WeightQuantizer(ABC):
     """A quantizer of a vector that consists of tensors of these sizes.
 
-    `block` is None for one scale per tensor; `first` says where the vector begins in that of a whole model.
+    `first` says where the vector begins in that of a whole model.
     """
 
-    name: str
-
-    def __init__(self, sizes: Sequence[int], block: int | None = BLOCK, first: int = 0) -> None:
-        self.sizes, self.first = block_sizes(sizes, block), first
+    def __init__(self, spelling: BlockSpelling, sizes: Sequence[int], first: int = 0) -> None:
+        self.spelling, self.name = spelling, spelling.name
+        self.sizes, self.first = block_sizes(sizes, spelling.block), first
         self.dim = int(self.sizes.sum())
 
     @abstractmethod
@@ -93,8 +83,8 @@ class BlockQuantizer(WeightQuantizer):
 
     most: int
 
-    def __init__(self, sizes: Sequence[int], block: int | None = BLOCK, first: int = 0) -> None:
-        super().__init__(sizes, block, first)
+    def __init__(self, spelling: BlockSpelling, sizes: Sequence[int], first: int = 0) -> None:
+        super().__init__(spelling, sizes, first)
         self.runs = _runs(self.sizes)
 
     @property
@@ -140,10 +130,9 @@ class BlockQuantizer(WeightQuantizer):
 class Nearest(BlockQuantizer):
     """`block:Δ`: nearest rounding, and the scale that fits the levels best."""
 
-    def __init__(self, sizes: Sequence[int], spacing: float, block: int | None = BLOCK, first: int = 0) -> None:
-        super().__init__(sizes, block, first)
-        self.spacing, self.most = spacing, most_level(spacing, self.longest)
-        self.name = f"block:{spacing:g}"
+    def __init__(self, spelling: BlockSpelling, sizes: Sequence[int], first: int = 0) -> None:
+        super().__init__(spelling, sizes, first)
+        self.spacing, self.most = spelling.amount, most_level(spelling.amount, self.longest)
 
     def quantize_blocks(self, run: Run, blocks: torch.Tensor, words: Words) -> tuple[torch.Tensor, torch.Tensor]:
         """Round x/Δ; a block whose levels are all zero has ±1 at its largest coordinate."""
@@ -159,10 +148,9 @@ class Nearest(BlockQuantizer):
 class Dithered(BlockQuantizer):
     """`block-dither:Δ`: rounding at random, without bias."""
 
-    def __init__(self, sizes: Sequence[int], spacing: float, block: int | None = BLOCK, first: int = 0) -> None:
-        super().__init__(sizes, block, first)
-        self.spacing, self.most = spacing, most_level(spacing, self.longest)
-        self.name = f"block-dither:{spacing:g}"
+    def __init__(self, spelling: BlockSpelling, sizes: Sequence[int], first: int = 0) -> None:
+        super().__init__(spelling, sizes, first)
+        self.spacing, self.most = spelling.amount, most_level(spelling.amount, self.longest)
 
     def quantize_blocks(self, run: Run, blocks: torch.Tensor, words: Words) -> tuple[torch.Tensor, torch.Tensor]:
         """Round x/Δ up with the probability of its fractional part."""
@@ -174,17 +162,14 @@ class Dithered(BlockQuantizer):
 
 
 class Top(BlockQuantizer):
-    """`block-top:K`: the signs of the K largest of 4096, and their mean magnitude."""
+    """`block-top:K`: the signs of the K largest of a block, and their mean magnitude; the same share of others."""
 
     most = 1
 
-    def __init__(self, sizes: Sequence[int], kept: int, block: int | None = BLOCK, first: int = 0) -> None:
-        super().__init__(sizes, block, first)
-        self.kept, self.name = kept, f"block-top:{kept}"
-
     def quantize_blocks(self, run: Run, blocks: torch.Tensor, words: Words) -> tuple[torch.Tensor, torch.Tensor]:
         """Take the largest; the first ones win ties."""
-        kept, sizes = -(-self.kept * run.length // BLOCK), torch.abs(blocks)
+        share = int(self.spelling.amount) * run.length
+        kept, sizes = -(-share // (self.spelling.block or BLOCK)), torch.abs(blocks)
         bound = torch.topk(sizes, kept, dim=-1).values[:, -1:]
         above, equal = sizes > bound, sizes == bound
         missing = kept - above.sum(dim=-1, keepdim=True)
@@ -195,8 +180,6 @@ class Top(BlockQuantizer):
 
 class Exact(WeightQuantizer):
     """`exact`: float32 numbers as they are."""
-
-    name = "exact"
 
     def codec(self) -> Codec:
         """Return the codec of numbers."""
@@ -220,29 +203,22 @@ class Exact(WeightQuantizer):
         target.add_(payload, alpha=factor)
 
 
-def make_weight_quantizer(
-    spelling: str, sizes: Sequence[int], block: int | None = BLOCK, first: int = 0
-) -> WeightQuantizer:
-    """Read `block:1.0`, `block-dither:1.0`, `block-top:64` or `exact`."""
-    if spelling == "exact":
-        return Exact(sizes, block, first)
-    match = re.fullmatch(r"(block|block-dither|block-top):(\d{1,9}(?:\.\d{1,9})?)", str(spelling))
-    if match is None:
-        raise InputError(
-            f"the quantizer is {str(spelling)[:60]!r}, but models are sent with block:Δ, block-dither:Δ, "
-            "block-top:K or exact: write for example 'block:1.0'"
-        )
-    name, number = match[1], float(match[2])
-    if name == "block-top":
-        if not (number.is_integer() and 1 <= number <= BLOCK):
-            raise InputError(f"{spelling!r} keeps {match[2]} of {BLOCK} coordinates: choose K from 1 to {BLOCK}")
-        return Top(sizes, int(number), block, first)
-    if not LEAST_SPACING <= number <= MOST_SPACING:
-        raise InputError(
-            f"the spacing of {spelling!r} is {number:g}, but it must be from {LEAST_SPACING:g} to {MOST_SPACING:g}: "
-            "it is in root mean squares of a block, such as block:1.0"
-        )
-    return (Nearest if name == "block" else Dithered)(sizes, number, block, first)
+_KINDS: dict[str, type[WeightQuantizer]] = {
+    "exact": Exact,
+    "block": Nearest,
+    "block-dither": Dithered,
+    "block-top": Top,
+}
+
+
+def weight_quantizer(spelling: BlockSpelling, sizes: Sequence[int], first: int = 0) -> WeightQuantizer:
+    """Return the quantizer of a spelling that was read."""
+    return _KINDS[spelling.kind](spelling, sizes, first)
+
+
+def make_weight_quantizer(spelling: str, sizes: Sequence[int], first: int = 0) -> WeightQuantizer:
+    """Read `block:1.0`, `block-dither:1.0`, `block-top:64`, each with `:N` or `:tensor` behind, or `exact`."""
+    return weight_quantizer(read_weights(spelling), sizes, first)
 
 
 def fitted(blocks: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 import math
 
+from lessbits._internal.block_spelling import BLOCK_KINDS, read_blocks
 from lessbits._internal.blocks import BLOCK
 from lessbits.errors import InputError, shown
 
@@ -17,11 +18,14 @@ def noise_of(quantizer: str) -> float:
     >>> [round(noise_of(name), 3) for name in ("exact", "block:1", "block:1.5", "block-dither:1", "block-top:64")]
     [0.0, 0.077, 0.158, 0.167, 0.882]
     """
-    kind, _, amount = quantizer.partition(":")
-    try:
-        return _NOISES[kind](float(amount) if amount else 0.0)
-    except (KeyError, ValueError, ZeroDivisionError):
-        raise InputError(f"the quantizer is {shown(quantizer)}, whose noise is not known") from None
+    if quantizer == "exact":
+        return 0.0
+    if quantizer.partition(":")[0] not in BLOCK_KINDS:
+        raise InputError(f"the quantizer is {shown(quantizer)}, whose noise is not known")
+    kind, amount, block = read_blocks(quantizer)
+    if kind == "block-top":
+        return _largest(amount / (block or BLOCK))
+    return _rounded(amount) if kind == "block" else _dithered(amount)
 
 
 def _density(x: float) -> float:
@@ -54,14 +58,10 @@ def _dithered(spacing: float) -> float:
     return total * spacing * spacing
 
 
-def _largest(count: float) -> float:
-    """Signs of the K largest of a block."""
-    share = min(count / BLOCK, 1.0)
+def _largest(share: float) -> float:
+    """Signs of a share of all, the largest."""
     low, high = 0.0, 10.0
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if 2 * _above(middle) > share else (low, middle)
     return _projected(2 * _density(low), share)
-
-
-_NOISES = {"exact": lambda _: 0.0, "block": _rounded, "block-dither": _dithered, "block-top": _largest}

@@ -1,11 +1,12 @@
 """What both libraries say of a run, and how they check a state that was saved."""
 
+import sys
 from typing import Any
 
 from lessbits.errors import InputError, shown
 
 
-def sent_line(steps: int, exchanges: int, bits: int, size: int) -> str:
+def sent_line(steps: int, exchanges: int, bits: float, size: int) -> str:
     """Return one line about what a node with a model of so many numbers has sent.
 
     >>> sent_line(40, 2, 1_000_000, 100_000)
@@ -14,6 +15,11 @@ def sent_line(steps: int, exchanges: int, bits: int, size: int) -> str:
     sent, exact = bits / 8e6, exchanges * 4 * size / 1e6
     share = f", {exact / sent:.0f} times less than as many float32 models" if sent else ""
     return f"{steps} steps, {exchanges} exchanges, {sent:.3g} MB sent{share}"
+
+
+def tell(report: str) -> None:
+    """Print a line of progress on standard error."""
+    print(f"lessbits: {report}", file=sys.stderr, flush=True)
 
 
 def check_state(state: Any, version: int, layout: str, settings: str, names: set[str]) -> dict[str, int]:

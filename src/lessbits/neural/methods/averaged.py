@@ -14,6 +14,7 @@ import numpy as np
 
 from lessbits.neural.arithmetic import nesterov
 from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room
+from lessbits.training.pieces import Spelling
 
 
 class Outer(NamedTuple):
@@ -67,7 +68,7 @@ class SparseLoCo(NeuralMethod):
         decay: How much of what was not sent is kept.
     """
 
-    quantizer: str = "block-top:256"
+    quantizer: Spelling = "block-top:256"
     rate: float = 1.0
     decay: float = 0.95
 

@@ -19,15 +19,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.blocks import BlockPayload
 from lessbits._internal.pytrees import put
 from lessbits._internal.randomness import Step, message_draws
 from lessbits.errors import check_number, check_whole
 from lessbits.networks import Network
 from lessbits.networks.tree import spanning_tree
-from lessbits.neural.quantizers import Blocks, WeightQuantizer, send
+from lessbits.neural.quantizers import Blocks, Payload, WeightQuantizer, send
 from lessbits.training.intervals import Every, Intervals
 from lessbits.training.partners import neighbours, rounds
+from lessbits.training.pieces import Spelling
 
 State = Any  # a pytree of arrays
 SEED_QUANTIZER = "block:0.1"  # 5.4 bits per normal number, with a thousandth of its square as error
@@ -36,7 +36,7 @@ SEED_QUANTIZER = "block:0.1"  # 5.4 bits per normal number, with a thousandth of
 class Message(NamedTuple):
     """Messages with one row each, of all nodes or some, and how many copies of each are sent."""
 
-    payload: BlockPayload
+    payload: Payload
     copies: np.ndarray  # [rows]
     quantizer: WeightQuantizer | None = None  # if it is not that of the method
 
@@ -100,7 +100,7 @@ class Room:
 
     def send(
         self, x: jax.Array, known: jax.Array | None, turn: int, others: np.ndarray | None = None, number: int = 0
-    ) -> tuple[jax.Array, BlockPayload]:
+    ) -> tuple[jax.Array, Payload]:
         """Quantize x, or its difference to what is known, at all nodes; return what is decoded, and the payload.
 
         `others` are the receivers of messages on single links, and `number` counts messages of an exchange.
@@ -111,9 +111,7 @@ class Room:
         payload, decoded = self.quantizer.send(x, jnp.zeros_like(x) if known is None else known, draws)
         return decoded, payload
 
-    def tell(
-        self, x: jax.Array, nodes: np.ndarray, turn: int, quantizer: WeightQuantizer
-    ) -> tuple[jax.Array, BlockPayload]:
+    def tell(self, x: jax.Array, nodes: np.ndarray, turn: int, quantizer: WeightQuantizer) -> tuple[jax.Array, Payload]:
         """Quantize a row for each of some nodes; return what is decoded, and the payload."""
         return told(quantizer.inner, x, nodes, self.step(turn), quantizer.blocks)
 
@@ -127,7 +125,7 @@ class Room:
 
 
 @partial(jax.jit, static_argnames="blocks")
-def told(inner: Any, x: jax.Array, nodes: jax.Array, step: Step, blocks: Blocks) -> tuple[jax.Array, BlockPayload]:
+def told(inner: Any, x: jax.Array, nodes: jax.Array, step: Step, blocks: Blocks) -> tuple[jax.Array, Payload]:
     """Do what `Room.tell` does, with the quantizer's `inner` and `blocks`."""
     draws = message_draws(step, nodes.astype(jnp.uint32), per_link=False)
     payload, decoded = send(inner, x, jnp.zeros_like(x), draws, blocks)
@@ -149,14 +147,14 @@ class NeuralMethod(ABC):
     Attributes:
         every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
             such as `Shrinking(longest=60, steps=2400)`. Steps are counted from the seeding.
-        quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`.
+        quantizer: `block:Δ`, `block-dither:Δ`, `block-top:K` or `exact`, or a mapping from patterns of names to these.
         alone: Local steps before the first exchange.
         seeded: Local steps after which all nodes take the model of one of them, and the method begins; 0 for none. The
             model is sent down a spanning tree, with `SEED_QUANTIZER`. What other nodes did until then is lost.
     """
 
     every: Every = 20
-    quantizer: str = "block:1.0"
+    quantizer: Spelling = "block:1.0"
     alone: int = 0
     seeded: int = 0
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room
+from lessbits.training.pieces import Spelling
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class DeepSqueeze(NeuralMethod):
         theta: γ, the consensus step size.
     """
 
-    quantizer: str = "block:0.25"
+    quantizer: Spelling = "block:0.25"
     theta: float = 0.8
 
     def start(self, x: jax.Array, room: Room) -> jax.Array:

@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits._internal.blocks import BlockPayload
 from lessbits._internal.randomness import Step
 from lessbits.neural.arithmetic import nesterov
 from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room, told
-from lessbits.neural.quantizers import Blocks
+from lessbits.neural.quantizers import Blocks, Payload
+from lessbits.training.pieces import Spelling
 
 
 class Unsent(NamedTuple):
@@ -47,7 +47,7 @@ class TreeSums(NeuralMethod):
         momentum: μ, momentum of it.
     """
 
-    quantizer: str = "block:3.25"
+    quantizer: Spelling = "block:3.25"
     rate: float = 1.0
     momentum: float = 0.6
 
@@ -75,7 +75,7 @@ class TreeSums(NeuralMethod):
 @partial(jax.jit, static_argnames="blocks")
 def _up(
     inner: Any, sums: jax.Array, error: jax.Array, nodes: jax.Array, parents: jax.Array, step: Step, blocks: Blocks
-) -> tuple[jax.Array, jax.Array, BlockPayload]:
+) -> tuple[jax.Array, jax.Array, Payload]:
     """Send the sums of some nodes to their parents."""
     own = sums[nodes]
     sent, payload = told(inner, own, nodes, step, blocks)
