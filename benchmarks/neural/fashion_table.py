@@ -32,7 +32,7 @@ def print_summary(path):
     for scale in sorted({json.dumps(line["scale"]) for line in lines}):
         same = [line for line in lines if json.dumps(line["scale"]) == scale]
         print(f"\n{', '.join(f'{value} {name}' for name, value in json.loads(scale).items())}; ", end="")
-        print(f"{len(same)} runs, {sum(line['seconds'] for line in same):.0f} s of a core")
+        print(f"{len(same)} runs, {sum(line['seconds'] for line in same):.0f} s in all")
         for split in dict.fromkeys(line["split"] for line in same):
             here = [line for line in same if line["split"] == split]
             if any(line["method"] == "DDP" and line["seed"] == 0 for line in here):
