@@ -4,8 +4,8 @@
     python benchmarks/neural/fashion.py --summary fashion.jsonl
 
 Every method has the same number of configurations, those of `fashion_methods.py`. They are run in rounds, one of every
-method on both splits. Then the configuration of each method that `fashion_table.py` chooses is run with other seeds.
-Runs that are in the results already are not repeated.
+method, on one split. Then the configuration of each method that `fashion_table.py` chooses is run with other seeds, and
+the other split follows. Runs that are in the results already are not repeated.
 """
 
 import argparse
@@ -65,25 +65,21 @@ def main():
 
 
 def run_all(given):
-    """Run what is not in the results yet: all rounds, then other seeds of what was chosen."""
+    """Run what is not in the results yet: of each split all rounds, then other seeds of what was chosen."""
     deadline = time.time() + given.seconds
-    numbers = [
-        Job(number, split, method, 0)
-        for number, methods in enumerate(ROUNDS[: given.rounds])
-        for split in SPLITS
-        for method in methods
-    ]
     with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
-        run_jobs(given, numbers, pool, deadline)
-        lines = read(given)
-        if not missing(numbers, lines):
-            best = [
-                Job(chosen(lines, split, method), split, method, seed)
-                for seed in range(1, given.seeds)
-                for split in SPLITS
-                for method in ROUNDS[0]
+        for split in SPLITS:
+            tried = [
+                Job(number, split, method, 0)
+                for number, methods in enumerate(ROUNDS[: given.rounds])
+                for method in methods
             ]
-            run_jobs(given, best, pool, deadline)
+            run_jobs(given, tried, pool, deadline)
+            lines = read(given)
+            if not missing(tried, lines):
+                best = {method: chosen(lines, split, method) for method in ROUNDS[0]}
+                again = [Job(best[each], split, each, seed) for seed in range(1, given.seeds) for each in best]
+                run_jobs(given, again, pool, deadline)
 
 
 def read(given):

@@ -32,7 +32,7 @@ def print_summary(path):
     for scale in sorted({json.dumps(line["scale"]) for line in lines}):
         same = [line for line in lines if json.dumps(line["scale"]) == scale]
         print(f"\n{', '.join(f'{value} {name}' for name, value in json.loads(scale).items())}; ", end="")
-        print(f"{len(same)} runs, {sum(line['seconds'] for line in same):.0f} s of a core")
+        print(f"{len(same)} runs, {sum(line['seconds'] for line in same):.0f} s in all")
         for split in dict.fromkeys(line["split"] for line in same):
             here = [line for line in same if line["split"] == split]
             if any(line["method"] == "DDP" and line["seed"] == 0 for line in here):
@@ -52,9 +52,7 @@ def print_chosen(split, lines):
         runs = [line["records"] for line in lines if line["method"] == method and line["round"] == number]
         final, worst, sent = ([run[name][-1] for run in runs] for name in ("accuracy", "accuracy_worst", "bytes"))
         reached = [[bytes_until(run, share * level) for run in runs] for share in SHARES]
-        spread = f" ({min(final):.4f} to {max(final):.4f})" if len(runs) > 1 else ""
-        cells = [f"{np.mean(final):.4f}{spread}", f"{np.mean(worst):.4f}"]
-        cells += [kilobytes(np.mean(sent)), *map(span, reached)]
+        cells = [accuracies(final), accuracies(worst), kilobytes(np.mean(sent)), *map(span, reached)]
         rows.append((-np.mean(final), f"| {method} | {len(runs)} | {' | '.join(cells)} |"))
     print("\n".join(row for _, row in sorted(rows)))
 
@@ -73,6 +71,12 @@ def print_tried(lines):
     print("|---|" + "---|" * len(rounds))
     for method, cells in table.items():
         print(f"| {method} | {' | '.join(cells.get(number, '') for number in rounds)} |")
+
+
+def accuracies(found):
+    """Return the mean over seeds, and the range."""
+    spread = f" ({min(found):.3f} to {max(found):.3f})" if len(found) > 1 else ""
+    return f"{np.mean(found):.3f}{spread}"
 
 
 def span(sent):

@@ -77,7 +77,7 @@ def _nesterov(state, x_old, change, hyper):
 
 
 def _finish(spec, state, memory, x_old, x, pull, hyper):
-    """The prototype's last lines: gossip, the dual learns the correction, momentum."""
+    """The last lines of our gossip: gossip, the dual learns the correction, momentum."""
     dual = (1 - hyper["leak"]) * state.dual - pull
     x, momentum = _nesterov(state, x_old, x_old - (x - pull), hyper)
     return x, State(memory, dual, momentum)

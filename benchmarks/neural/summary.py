@@ -43,9 +43,9 @@ def method_of(config):
         return "D-PSGD" if config.get("quantizer") == "exact" else "Choco-SGD"
     if method == "tracking":
         return "BEER" if config["mu"] == 1 else "MoTEF"
-    names = {"pair": "in turn (ours)", "memory": "prototype: memory, dual, momentum", "ddp": "DDP", "diloco": "DiLoCo"}
+    names = {"pair": "in turn (ours)", "memory": "one message to all (ours)", "ddp": "DDP", "diloco": "DiLoCo"}
     names |= {"tree": "sums up a tree (ours)", "together": "all meet on a tree (tried)"}
-    names |= {"edge": "prototype with a memory per link", "powersgd": "PowerSGD", "sparseloco": "SparseLoCo"}
+    names |= {"edge": "edges (ours)", "powersgd": "PowerSGD", "sparseloco": "SparseLoCo"}
     return names.get(method, {"deepsqueeze": "DeepSqueeze"}.get(method, method))
 
 
