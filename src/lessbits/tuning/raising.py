@@ -120,8 +120,9 @@ class _Search:
             curvature = steepest_curvature(problem.here, self.point, problem.transport)
         else:
             curvature = steepest_curvature(problem, self.point)
-        excess = curvature * float(best.eta) / LONGEST  # type: ignore[attr-defined]
-        return (move(best, "eta", 1 / excess, self.free) if excess > ALIKE else None) or best
+        length = curvature * float(best.eta)  # type: ignore[attr-defined]
+        shorter = move(best, "eta", LONGEST / length, self.free) if length > ALIKE * LONGEST else None
+        return shorter or best
 
     def climb(self, best: Method, name: str, factors: Sequence[float]) -> Method:
         """Move one step size by the first factor while trials get faster or, if it never does, by the next."""
