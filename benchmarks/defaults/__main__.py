@@ -11,7 +11,7 @@ each, and for primal-dual, LEAD and accelerated with the same quantizer:
 
 Every row is kept in FILE as it is found, so that a second call goes on from there. Then the distribution of the ratios
 of the first cases, as far as all are known, is printed; docs/draw_defaults.py draws it. Cases from 1000 on were used
-while the rules were made, those from 0 to 49 were not. Cases -3 to -1 are like those of an audit.
+while the rules were made, those from 0 to 49 were not, but for case 16. Cases -3 to -1 are like those of an audit.
 """
 
 import argparse

@@ -64,6 +64,33 @@ def test_gradient_steps_are_not_too_long_at_the_solution(name):
     assert sizes == pytest.approx([1.0 / problem.smoothness, 1.8 / problem.smoothness], rel=1e-3)
 
 
+def test_this_bound_is_measured_where_the_loss_was_lowest():
+    """A run whose gradient steps are too long swings to where losses are flat enough for them, and ends there."""
+    draw = np.random.default_rng(3)
+    rows = draw.normal(size=(60, 5))
+    problem = make_problem("logistic", Samples(rows, rows @ draw.normal(size=5) > 0), 6, regularization=0.001)
+    kind, request = make_request("primal-dual", problem, RING, "dit-4", stepsizes="practical", target=None)
+    search = _Search(kind, replace(request, felt_convexity=problem.convexity), 0, ChosenWith())
+    curvature = steepest_curvature(problem, np.asarray(problem.solution))
+    fitting, long = (
+        make_method("primal-dual", problem, RING, "dit-4", eta=share / curvature, theta=0.1 * curvature, alpha=0.5)
+        for share in (1.0, 3.5)
+    )
+    assert search.start(fitting, 500).eta == fitting.eta
+    assert search.start(long, 500).eta == long.eta  # it is stable
+    assert search.shorten(long).eta == pytest.approx(1.8 / curvature, rel=0.01)
+    settled = search.shorten(long)
+    assert search.shorten(settled) is settled
+
+
+def test_this_bound_is_measured_again_after_the_longer_trials(monkeypatch):
+    measured = [0.1, 50.0]
+    monkeypatch.setattr("lessbits.tuning.raising.steepest_curvature", lambda *given: measured.pop(0))
+    method = make_method("primal-dual", LeastSquares.random(6, 4, condition=10.0), RING, "dit-4", stepsizes="practical")
+    assert not measured
+    assert method.eta == pytest.approx(1.8 / 50.0)
+
+
 def test_practical_step_sizes_take_this_curvature():
     problem = LeastSquares.random(8, 10, condition=1000.0)
     kind, request = make_request(

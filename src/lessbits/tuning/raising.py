@@ -27,6 +27,7 @@ MOST_MOVES = 16  # trials of one length besides the first
 AVERAGED_BITS = 32  # of a coordinate in an average of all nodes
 FAR, NEAR = 4.0, 2.0  # factors: θ first moves far
 LONGEST = 1.8  # gradient step, over the curvature at the solution: gradient descent needs less than 2
+ALIKE = 1.01  # ratio of curvatures that were measured at nearby points
 SLOWER = 1.1  # by which a run may be slower if its step sizes are half as large: they are safer
 
 
@@ -61,6 +62,9 @@ def raise_step_sizes(
         best = search.start(shorter, LONG_ITERATIONS)
         best = search.climb(best, "momentum", (1 / NEAR,))  # more of it pays in long runs
     best = search.climb(best, "eta", (1 / NEAR,))
+    shorter = search.shorten(best)  # smaller steps may have come nearer to the solution
+    if shorter is not best:
+        best = search.start(shorter, search.iterations)
     smaller = move(best, first, 1 / NEAR, search.free)
     if smaller is not None and search.is_better(smaller, SLOWER):
         best = search.climb(smaller, first, (1 / NEAR,))
@@ -91,21 +95,23 @@ class _Search:
         derived = {size.name for size in kind.step_sizes if size.derived}
         self.free = kind.undecided(request) | (derived - set(request.given))
         self.measures, self.apart = np.zeros((2, 1)), False
-        self.left, self.iterations, self.point = MOST_MOVES, RAISING_ITERATIONS, np.zeros(request.problem.dim)
+        self.left, self.iterations = MOST_MOVES, RAISING_ITERATIONS
+        self.lowest, self.point = 0.0, np.zeros(request.problem.dim)  # losses are less that at the origin
 
     def start(self, method: Method, iterations: int) -> Method:
         """Return the first step sizes that are stable in trials of this length, which the next ones have too."""
         self.iterations, self.left = iterations, MOST_MOVES
         found = halve_until_stable(self.kind, self.request, method, self.seed, self.spent, iterations)
-        self.spent, self.point = found.spent, np.asarray(found.trial.x).mean(axis=0)
+        self.spent = found.spent
         self.measures, self.apart = self._measures(found.trial), self._stays_apart(found.trial)
         return found.method
 
     def shorten(self, best: Method) -> Method:
-        """Return the method with gradient steps that are not too long where the last trial came to.
+        """Return the method with gradient steps that are not too long where the trial with the lowest loss ended.
 
         Losses may be flatter on the way than at the solution. There a node whose steps are too long swings for ever,
-        so little that a trial may not show it. With momentum this bound does not hold.
+        so little that a trial may not show it. It swings to where its loss is just flat enough for its steps, so a
+        trial that swings says little of the solution. With momentum this bound does not hold.
         """
         if "momentum" in self.kind.step_size_names:
             return best
@@ -114,8 +120,8 @@ class _Search:
             curvature = steepest_curvature(problem.here, self.point, problem.transport)
         else:
             curvature = steepest_curvature(problem, self.point)
-        eta = float(best.eta)  # type: ignore[attr-defined]
-        shorter = move(best, "eta", LONGEST / (curvature * eta), self.free) if curvature * eta > LONGEST else None
+        length = curvature * float(best.eta)  # type: ignore[attr-defined]
+        shorter = move(best, "eta", LONGEST / length, self.free) if length > ALIKE * LONGEST else None
         return shorter or best
 
     def climb(self, best: Method, name: str, factors: Sequence[float]) -> Method:
@@ -151,6 +157,8 @@ class _Search:
     def _measures(self, trial: Trial) -> np.ndarray:
         """Return what a trial is judged by, at each record, and count what nodes average for it."""
         assert self.request.felt_convexity is not None
+        if float(trial.losses[-1]) < self.lowest:
+            self.lowest, self.point = float(trial.losses[-1]), np.asarray(trial.x).mean(axis=0)
         self.spent = self.spent.plus(_averages(self.request, len(trial.losses)))
         return np.stack([trial.losses + self.request.felt_convexity / 2 * trial.disagreements, trial.losses])
 
