@@ -18,7 +18,7 @@ DEARER = 5.0  # how much more than what this factor takes in iterations the pena
 LEVEL_BITS = 2.0  # of a coordinate of a message, about
 SHARES = (0.55, 0.25, 0.1)  # of the iterations that constant step sizes need: where searches start
 LONGER = (1.0, 2.0)  # where they start if no schedule that is found reaches the target
-REACHED = 0.1  # factors e by which limits may be missed: they are met in the end
+LATE, HELD_BACK = 0.1, 2.0  # factors e by which target and levels may be missed: the first is met in the end
 STEPS = (120, 600)  # of L-BFGS: for each number of iterations, and at the end
 FLATNESS = 1e-6  # relative decrease of the bits at which L-BFGS ends
 LENGTHS = (0.7, 1.4, 0.87, 1.15)  # factors on the number of iterations that are tried in turn
@@ -44,7 +44,7 @@ def find_schedule(modes: Modes, target: float, header: float, most_level: float)
     with jax.enable_x64(True):
         search = _Search(modes, target, header, most_level)
         best = search.best_from(SHARES)
-        if best.missed > REACHED:  # with limits from the start, L-BFGS finds schedules that are a tenth worse
+        if best.missed > 1:  # with limits from the start, L-BFGS finds schedules that are a tenth worse
             search.limit = search.finest
             best = min(search.best_from(SHARES), search.best_from(LONGER), key=_cost)
         # Errors of runs vary: they should be below the target in nearly all.
@@ -57,7 +57,7 @@ def find_schedule(modes: Modes, target: float, header: float, most_level: float)
 
 
 class _Found(NamedTuple):
-    """A point, its cost, and by how many factors e it misses its limits."""
+    """A point, its cost, and how far it misses its limits: too far above 1."""
 
     cost: float
     missed: float
@@ -104,8 +104,8 @@ class _Search:
     def cost(self, point: jax.Array, count: jax.Array, target: Any, limit: Any) -> tuple[jax.Array, jax.Array]:
         """Return kbit per link of the first `count` iterations, with the spacings that the target asks for.
 
-        A target that is missed adds to it, and so do log(σ/Δ) above `limit`. By how many factors e the target and the
-        limit of quantizers are missed is returned, too.
+        A target that is missed adds to it, and so do log(σ/Δ) above `limit`. How far the target and the limit of
+        quantizers are missed is returned, too: above 1 if it is too far.
         """
         sizes = self.sizes(point)
         *squares, first, second = course(self.modes, sizes, count)
@@ -120,7 +120,7 @@ class _Search:
             return jnp.sum(jnp.where(here, jnp.maximum(ratio - most, 0).max(axis=1), 0))
 
         cost = jnp.sum(jnp.where(here, bits, 0)) / 1000 + self.penalty * (late + beyond(limit))
-        return cost, late + beyond(self.finest)
+        return cost, late / LATE + beyond(self.finest) / HELD_BACK
 
     def error(self, squares: jax.Array) -> jax.Array:
         """Return E‖x_i - x*‖² from the mean squares of coordinates of each mode."""
