@@ -6,7 +6,8 @@
 
 `lessbits reproduce` computes them too, one after the other. Here the processes may be killed after --seconds: the same
 command then goes on from the runs that had ended. With --patient parameters of w8a at batch size one are tuned on w8a
-without a GPU too, which takes hours; by default they are those of w1a.
+without a GPU too, which takes hours; by default they are those of w1a. With --tuned FOLDER the parameters are those of
+a folder of Table 5 that this version would make, and only the curves are run.
 """
 
 import argparse
@@ -79,13 +80,17 @@ def main() -> None:
     arguments.add_argument("--processes", type=int, default=2)
     arguments.add_argument("--seconds", type=float, default=float("inf"))
     arguments.add_argument("--patient", action="store_true", help="tune on w8a at batch size one too")
+    arguments.add_argument("--tuned", type=Path, help="take the parameters from this folder of Table 5")
     given = arguments.parse_args()
 
     end = time.perf_counter() + given.seconds
     start(given.out)
     from lessbits.experiments.made_with import keep_cells_of_one_version
+    from lessbits.experiments.tuned_before import keep_tuned
 
     keep_cells_of_one_version(Path(given.out) / "cells" / "fig3", "fig3")
+    if given.tuned is not None:
+        print(f"{keep_tuned(results, given.tuned)} methods have the parameters of {given.tuned}.", flush=True)
     left = tasks(given.only)
     with multiprocessing.get_context("spawn").Pool(given.processes, start, (given.out, given.patient)) as pool:
         done = pool.imap_unordered(compute, left)

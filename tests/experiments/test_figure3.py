@@ -8,10 +8,12 @@ import pytest
 from command_line import run_command
 
 from lessbits import Samples
-from lessbits.errors import MissingDataError
+from lessbits.errors import InputError, MissingDataError
 from lessbits.experiments import table5
 from lessbits.experiments.figure3_methods import FULL_BATCH, STOCHASTIC
+from lessbits.experiments.made_with import write_record
 from lessbits.experiments.results import Results
+from lessbits.experiments.tuned_before import keep_tuned, sizes_from_words
 
 DATA = Path(__file__).parents[3] / "shared" / "data"  # as in conftest.py
 LABELS = ("D-GD", "option B")
@@ -173,3 +175,44 @@ def test_a_search_that_was_stopped_goes_on_from_the_runs_that_had_ended(tmp_path
         next(results.cells.glob("*.json")).unlink()
         assert case.tuned(entrant) == found
         assert kept.read_text(encoding="utf-8").splitlines() == lines  # nothing was run again
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A small Table 5 of two methods, made here."""
+    random = np.random.default_rng(0)
+    monkeypatch.setattr(
+        table5, "load_samples", lambda data, _: Samples(random.normal(size=(32, 3)), np.repeat([-1, 1], 16), data)
+    )
+    monkeypatch.setattr(table5, "EPOCHS", {"full batch": 3})
+    monkeypatch.setattr(table5, "ENTRANTS", {"full batch": [one for one in FULL_BATCH if one.label in LABELS]})
+    results = Results(tmp_path / "first" / "table5", "table5", progress=False)
+    table5.table5(results)
+    return results
+
+
+def test_parameters_of_a_table_take_the_place_of_the_search(table, tmp_path, monkeypatch):
+    write_record(table.folder, "table5")
+    results = Results(tmp_path / "second" / "fig3", "fig3", progress=False)
+    assert keep_tuned(results, table.folder) == 4  # two methods on two data sets
+    monkeypatch.setattr(table5.Case, "_tune", lambda case, *_: pytest.fail(f"{case.data} is searched again"))
+    for data in ("w1a", "w8a"):
+        before, now = (table5.Case(each, data, "full batch") for each in (table, results))
+        for entrant in now.entrants:
+            found = now.tuned(entrant)
+            assert found == {name: value for name, value in before.tuned(entrant).items() if name != "ranking"}
+            assert len(found["sizes"]) == len(entrant.ranges)
+
+
+def test_parameters_of_an_older_version_are_refused(table, tmp_path):
+    results = Results(tmp_path / "second" / "fig3", "fig3", progress=False)
+    with pytest.raises(InputError, match="older than this check"):
+        keep_tuned(results, table.folder)
+    assert not results.cells.exists()
+
+
+def test_parameters_that_are_not_on_the_grid_are_refused():
+    entrant = next(one for one in FULL_BATCH if one.label == "option B")
+    assert sizes_from_words(entrant, "θ = 0.003162, η = 46.42") == {"theta": 0.00316228, "eta": 46.4159}
+    with pytest.raises(InputError, match=r"0\.002 is not a value of a grid with 2 values per decade"):
+        sizes_from_words(entrant, "θ = 0.002, η = 46.42")

@@ -64,14 +64,7 @@ class Case:
 
         If `borrows`, use those of w1a, or tune around them: on a GPU, or if `patient`.
         """
-        key = f"table 5, {self.epochs} epochs, {self.data}, {self.gradients}, {entrant.label}"
-        inputs = {
-            "epochs": self.epochs,
-            "data": self.data,
-            "ranges": entrant.ranges,
-            "quick": self.results.quick,
-            "v": 2 if self.gradients == "batch size 1" else 1,
-        }
+        key, inputs = self.tuning_cell(entrant)
         if not self.borrows:
             return {**self.results.cell(key, inputs, partial(self._tune, entrant, entrant.grid())), "on": self.data}
         smaller = Case(self.results, "w1a", self.gradients).tuned(entrant)
@@ -81,6 +74,16 @@ class Case:
         if jax.default_backend() == "cpu" and not patient and self.results.kept(key, inputs) is None:
             return smaller
         return {**self.results.cell(key, inputs, partial(self._tune, entrant, around)), "on": self.data}
+
+    def tuning_cell(self, entrant: Entrant) -> tuple[str, dict[str, Any]]:
+        """Return the key and the inputs of the cell that keeps a method's tuned step sizes."""
+        return f"table 5, {self.epochs} epochs, {self.data}, {self.gradients}, {entrant.label}", {
+            "epochs": self.epochs,
+            "data": self.data,
+            "ranges": entrant.ranges,
+            "quick": self.results.quick,
+            "v": 2 if self.gradients == "batch size 1" else 1,
+        }
 
     def _tune(self, entrant: Entrant, grid: dict[str, list[float]]) -> dict[str, Any]:
         network = make_network(entrant.network, NODES)
