@@ -226,7 +226,7 @@ def test_a_step_that_jax_traces_is_told_in_one_line():
 def test_quantizers_by_layer_and_progress(capfd):
     def one(links):
         params = make_params()
-        chosen = {"in.b": "exact", "out.*": "block:0.1:16", "*": "block-dither:2"}
+        chosen = {"in.b": "exact", "out.*": "block:0.1:16", "*": "block-dither:1"}
         gossip = Gossip(params, 1, chosen, rule=Rule(dual=0, momentum=0, theta=1.0), links=links, progress=1)
         params["in"]["b"] = params["in"]["b"] + links.node
         params = gossip.exchange(params)
@@ -234,8 +234,8 @@ def test_quantizers_by_layer_and_progress(capfd):
         return gossip.quantizer.noisiest, gossip.state_dict()["settings"]
 
     for noisiest, settings in ThreadLinks.run(2, one):
-        assert noisiest == "block-dither:2"
-        assert "in.b→exact out.*→block:0.1:16 *→block-dither:2" in settings
+        assert noisiest == "block-dither:1"
+        assert "in.b→exact out.*→block:0.1:16 *→block-dither:1" in settings
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("lessbits: 0 steps, 1 exchanges, ")
     told = mistake(lambda node: {"quantizer": {"body.*": "block:1", "*": "exact"}})
