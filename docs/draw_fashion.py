@@ -1,7 +1,7 @@
 """Draws docs/images/fashion.svg, accuracies on Fashion-MNIST against bytes: `python docs/draw_fashion.py`.
 
 The runs are those of benchmarks/neural/fashion.jsonl with different data at the nodes. Each method is shown by the
-configuration that `fashion_table.py` chooses, the mean of its seeds; accuracies are the best until then.
+configuration that `rounds_table.py` chooses, the mean of its seeds; accuracies are the best until then.
 """
 
 import json
@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "neural"))
 
 from draw_pictures import write_svg  # noqa: E402
-from fashion_table import chosen  # noqa: E402
+from fashion import STUDY  # noqa: E402
+from rounds_table import chosen  # noqa: E402
 
 SPLIT, SILENT = "dirichlet 0.1", "no communication"
 TITLES = {"accuracy": "Mean model", "accuracy_worst": "Worst node"}
@@ -30,7 +31,7 @@ def curves() -> dict[str, dict[str, np.ndarray]]:
     lines = [line for line in map(json.loads, text.splitlines()) if line["split"] == SPLIT]
     found: dict[str, dict[str, np.ndarray]] = {}
     for method in {line["method"] for line in lines} - {SILENT}:
-        number = chosen(lines, SPLIT, method)
+        number = chosen(STUDY, lines, SPLIT, method)
         runs = [line["records"] for line in lines if line["method"] == method and line["round"] == number]
         columns = {name: np.mean([np.maximum.accumulate(run[name]) for run in runs], axis=0) for name in TITLES}
         found[method] = {"bytes": np.mean([run["bytes"] for run in runs], axis=0), **columns}

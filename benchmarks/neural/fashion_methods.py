@@ -24,8 +24,12 @@ from lessbits.neural import (
     TreeSums,
 )
 
-# The only thing that DDP and no communication can tune.
-OPTIMIZERS = (optax.sgd(0.1), optax.sgd(0.2), optax.sgd(0.02, momentum=0.9), optax.adam(2e-3), optax.sgd(0.15))
+
+def optimizers(steps):
+    """Return the local optimizer of each round, the only thing that DDP and no communication can tune."""
+    return optax.sgd(0.1), optax.sgd(0.2), optax.sgd(0.02, momentum=0.9), optax.adam(2e-3), optax.sgd(0.15)
+
+
 TO_ALL = Rule(turns=False)
 LESS = {"dual": 0.05, "momentum": 0.0}
 ROUNDS = [
