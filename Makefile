@@ -43,7 +43,7 @@ bench: .venv/installed
 
 # The build for CPUs, where there is one apart; elsewhere pip takes the only one there is.
 .venv/installed-torch: .venv/installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0+cpu' \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 1 'torch==2.13.0+cpu' \
 		--extra-index-url https://download.pytorch.org/whl/cpu \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0'
 	touch $@

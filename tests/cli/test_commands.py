@@ -112,7 +112,8 @@ def test_a_quiet_command_does_not_say_that_it_is_slow(monkeypatch, capsys):
     assert "compiling the run …" in run_command(monkeypatch, capsys, "run", *SMALL).err  # this one is not quiet
 
 
-@pytest.mark.parametrize("option", slow_but(["D"], ["B", "D"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["B", "D"])
 def test_logistic_regression_from_a_file_writes_the_solution(command, libsvm, tmp_path, option):
     solution = tmp_path / "x"  # the name is taken as it is, without .npy added
     result = command(

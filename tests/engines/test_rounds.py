@@ -47,6 +47,7 @@ def test_frames_are_checked_by_the_iteration_where_links_count_no_rounds():
         carried(iterations=(30, 31), rounds=None)
 
 
+@pytest.mark.slow
 @pytest.mark.optimized
 def test_runs_whose_rounds_are_not_iterations_are_the_simulators_on_ranks():
     problem, method = LeastSquares.random(4, DIM, condition=5.0), edge_dual(local_steps=3, skips="random")

@@ -97,7 +97,8 @@ RIVALS = ["c-gt", "beer", "motef", "ef21", "scaffnew", "compressed-scaffnew", "l
 WHOLE = ("gradient-tracking-atc", "scaffnew", "compressed-scaffnew", "opapc")  # send numbers as they are
 
 
-@pytest.mark.parametrize("name", slow_but(["lead"], OTHERS + RIVALS))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS + RIVALS)
 @pytest.mark.optimized
 def test_other_methods_run_on_ranks_too(name):
     network = make_network("star", 7)

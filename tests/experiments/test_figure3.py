@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import run_command
+from tiers import slow_but
 
 from lessbits import Samples
 from lessbits.errors import InputError, MissingDataError
@@ -37,7 +38,7 @@ def no_data(monkeypatch, tmp_path):
     monkeypatch.setattr("lessbits.datasets.loading.download_samples", refuse)
 
 
-@pytest.mark.parametrize("name", ["table5", "fig3"])
+@pytest.mark.parametrize("name", slow_but(["fig3"], ["table5", "fig3"]))
 def test_missing_data_are_asked_for_and_nothing_is_put_in_their_place(command, no_data, tmp_path, name):
     for flags, sets in ((("--quick",), ("w1a",)), ((), ("w1a", "w8a"))):
         out = tmp_path / f"out{len(sets)}"
@@ -191,6 +192,7 @@ def table(tmp_path, monkeypatch):
     return results
 
 
+@pytest.mark.slow
 def test_parameters_of_a_table_take_the_place_of_the_search(table, tmp_path, monkeypatch):
     write_record(table.folder, "table5")
     results = Results(tmp_path / "second" / "fig3", "fig3", progress=False)

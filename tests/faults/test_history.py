@@ -90,6 +90,7 @@ def test_a_line_says_what_the_faults_were(trace):
     assert faults_in_words(Trace({"iteration": np.zeros(1)}, np.zeros((1, 1)), False, False, "", 0.0)) == ""
 
 
+@pytest.mark.slow
 def test_a_network_that_falls_apart_says_which_part_computes_what():
     problem, network = LeastSquares.random(8, 3, condition=5.0), make_network("path", 8)
     quantizer = make_quantizer("dit-4", 3)

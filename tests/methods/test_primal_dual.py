@@ -157,6 +157,7 @@ LONG_RUNS += [("B", "exact", "independent"), ("B", "natural", "broadcast"), ("B"
 LONG_RUNS += [("A", "dit-3", "edge"), ("C", "dit-3", "edge"), ("D", "dit-3", "independent")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "quantizer", "messages"), slow_but([LONG_RUNS[7]], LONG_RUNS))
 def test_dual_variables_sum_to_zero_for_50_000_iterations_in_float32(option, quantizer, messages, in_float32):
     problem, network = LeastSquares.random(NODES, DIM, condition=3.0), make_network("ring", NODES)

@@ -67,6 +67,7 @@ def test_it_needs_fewer_exchanges_than_gossip_that_is_limited_by_the_first_curva
     assert needed["proximal"] < 0.8 * min(needed["accelerated"], needed["lead"]), needed
 
 
+@pytest.mark.slow
 def test_bits_do_not_depend_on_which_process_holds_a_node():
     from engines.test_stepwise import same_run
     from engines.threads import run_on

@@ -60,7 +60,8 @@ def test_it_is_the_plain_numpy_version(chunks):
     assert trace["messages"][-1] == 5 * 2 * chunks * (NETWORK.nodes - 1)
 
 
-@pytest.mark.parametrize("quantizer", slow_but(["dit-8"], ["dit-8", "grid:6"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("quantizer", ["dit-8", "grid:6"])
 def test_all_nodes_are_at_one_point_in_all_engines(quantizer):
     """Both roots pass down the same message, also where it is rounded at random."""
     method = make_method("twin-tree", PROBLEM, NETWORK, quantizer, chunks=2)

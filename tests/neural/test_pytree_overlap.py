@@ -36,6 +36,7 @@ def train(gossip, params, first, steps):
     return params
 
 
+@pytest.mark.slow
 def test_duals_add_up_to_zero_and_the_last_correction_is_taken():
     def one(links):
         gossip = make_gossip(links, jnp.float32)

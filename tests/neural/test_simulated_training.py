@@ -95,7 +95,7 @@ def test_sums_up_a_tree_run_over_links_bit_for_bit(quantizer):
     assert trace["bytes"][-1] == np.mean([bits / 8 for _, bits in found])
 
 
-@pytest.mark.parametrize("name", slow_but(["in-turn", "diloco", "beer"], METHODS))
+@pytest.mark.parametrize("name", slow_but(["diloco", "beer"], METHODS))
 def test_every_method_trains_and_counts(name):
     trace = trained(METHODS[name](every=4), steps=60)
     table = trace.to_pandas()
@@ -174,6 +174,7 @@ def test_averaged_gradients_are_one_large_batch():
     assert found["disagreement"][-1] < 1e-5
 
 
+@pytest.mark.slow
 def test_bytes_of_quantizers_by_layer_are_counted_and_progress_is_told(capsys):
     method = neural.GossipInTurn(every=5, quantizer=BY_LAYER)
     counted, encoded = trained(method, progress=2), trained(method, encoded=True)

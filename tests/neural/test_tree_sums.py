@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 from small_problem import NODES, make_problem
+from tiers import slow_but
 
 from lessbits._internal.randomness import make_seed
 from lessbits.codecs.frames import CHECK_BYTES
@@ -68,10 +69,10 @@ class PlainTree:
         return old - np.float32(self.rate) * (message + np.float32(self.share) * self.momentum)
 
 
-@pytest.mark.parametrize(
-    ("name", "nodes", "up"),
-    [("ring", 7, "block:3.25"), ("star", 4, "block:4"), ("path", 5, "block-top:256")],
-)
+TREES = [("ring", 7, "block:3.25"), ("star", 4, "block:4"), ("path", 5, "block-top:256")]
+
+
+@pytest.mark.parametrize(("name", "nodes", "up"), slow_but(TREES[1:2], TREES))
 def test_the_method_is_plain_loops_over_a_tree(name, nodes, up):
     network, random = make_network(name, nodes), np.random.default_rng(5)
     method = TreeSums(quantizer=up, rate=0.9, momentum=0.5)
@@ -119,6 +120,7 @@ def models(trace):
     return np.concatenate([np.asarray(leaf).reshape(NODES, -1) for leaf in jax.tree.leaves(trace.models)], axis=1)
 
 
+@pytest.mark.slow
 def test_seeded_nodes_go_on_from_the_root_s_model(problem):
     optimizer, options = optax.adam(0.01), SimulateOptions(record=5, encoded=True)
     alone, seeded = (

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from engines.threads import run_on
+from tiers import slow_but
 
 from lessbits import Custom, InputError, LeastSquares, Outside, PrimalDual, Stream, make_network, make_quantizer
 from lessbits import simulate as simulate_plainly
@@ -75,7 +76,7 @@ def test_constants_of_a_loss_without_x_star_are_estimated_where_runs_start(monke
         large.sample_smoothness()
 
 
-@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("dense", slow_but([True], [True, False]))
 @pytest.mark.parametrize("loss", [valley, hill, slope])
 def test_newton_gives_up_on_losses_without_a_minimum(loss, dense, monkeypatch):
     if not dense:

@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, log_loss
+from tiers import slow_but
 
 from lessbits import (
     Consensus,
@@ -111,7 +112,7 @@ def test_every_site_keeps_most_of_its_rows():
             hold_out(samples, share)
 
 
-@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("as_sparse", slow_but([False], [False, True]))
 @pytest.mark.parametrize(("loss", "data"), [("logistic", "breast-cancer"), ("softmax", "iris")])
 def test_held_out_scores_are_scikit_learns(loss, data, as_sparse):
     samples = load_samples(data).normalized_rows()

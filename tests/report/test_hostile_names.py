@@ -80,6 +80,7 @@ def test_no_script_runs_and_no_element_appears_in_a_browser(
     assert spoken == []
 
 
+@pytest.mark.slow
 def test_a_name_that_was_not_escaped_could_still_do_nothing(usual: Trace, tmp_path: Path, browser: Any) -> None:
     """The page's policy forbids scripts but its own two, and addresses elsewhere."""
     page = html_page([usual])

@@ -32,9 +32,10 @@ def test_the_columns_are_loss_and_accuracy_of_the_held_out_rows(classes):
     assert "test_loss" not in plain.trace_.columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("targets", "kind"),
-    [(1, sparse.csr_matrix), pytest.param(2, np.asarray, marks=pytest.mark.slow)],
+    [(1, sparse.csr_matrix), (2, np.asarray)],
     ids=["one, sparse", "two"],
 )
 def test_the_loss_of_ridge_is_half_the_squared_error_of_all_targets(targets, kind):

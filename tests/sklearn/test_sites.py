@@ -96,6 +96,7 @@ def test_names_of_sites_that_are_no_nodes_are_refused(graph, says):
         DecentralizedRidge(network=graph).fit(*DIABETES, groups=sites)
 
 
+@pytest.mark.slow
 def test_an_edge_list_uses_the_names_of_the_sites(tmp_path):
     sites = np.array(["Basel", "Genf", "Zug"])[np.arange(442) % 3]
     (tmp_path / "links").write_text("Zug Genf\nZug Basel\n")
@@ -115,6 +116,7 @@ def test_a_network_of_another_size_says_where_each_number_comes_from():
         DecentralizedRidge(network=np.ones((3, 3)) - np.eye(3)).fit(*DIABETES, groups=SITES)
 
 
+@pytest.mark.slow
 def test_spaces_around_the_names_of_groups_make_no_further_sites(caplog):
     sites = np.array(["Bern", "Bern ", "Zug"], object)[np.arange(442) % 3]
     model = DecentralizedRidge(tol=0.5, random_state=0).fit(*DIABETES, groups=sites)

@@ -59,6 +59,7 @@ def test_a_gradient_that_is_zero_at_the_start_is_the_end():
     assert DecentralizedRidge(random_state=0).fit(DIABETES[0], np.zeros(442)).n_iter_ == 0
 
 
+@pytest.mark.slow
 def test_verbose_shows_progress(capsys, monkeypatch):
     monkeypatch.setattr("lessbits.engines.recording.progress.FIRST_LINE", 0.0)  # short runs show no lines
     model = DecentralizedRidge(random_state=0, verbose=1, tol=0.5).fit(*DIABETES)

@@ -5,6 +5,7 @@ import pytest
 from fits import CLOSE, DIABETES, IRIS, assert_same, pooled
 from scipy import sparse
 from sklearn.linear_model import LinearRegression, Ridge
+from tiers import slow_but
 
 from lessbits.errors import InputError
 from lessbits.sklearn import DecentralizedLogisticRegression, DecentralizedRidge
@@ -56,6 +57,7 @@ def test_other_penalties_are_refused(alpha):
         DecentralizedRidge(alpha=alpha).fit(ROWS, TWO)
 
 
+@pytest.mark.slow
 def test_singular_least_squares_finds_a_solution():
     rows = np.column_stack([ROWS, ROWS[:, :1], np.full(442, 7.1), np.zeros(442)])  # twice the same, and constants
     model = DecentralizedRidge(alpha=0, random_state=1).fit(rows, ONE)
@@ -67,7 +69,7 @@ def test_singular_least_squares_finds_a_solution():
 
 @pytest.mark.parametrize(
     "weights",
-    ["balanced", pytest.param({0: 1, 1: 5.0, 2: 0.5}, marks=pytest.mark.slow), {2: 7}],
+    slow_but([{2: 7}], ["balanced", {0: 1, 1: 5.0, 2: 0.5}, {2: 7}]),
     ids=["balanced", "all", "one"],
 )
 def test_weights_of_classes_are_as_in_scikit_learn(weights):

@@ -71,6 +71,7 @@ def test_runs_can_be_ranked_by_the_time_that_slow_links_need(compare: Any, tmp_p
     assert "give latency or bandwidth" in refused.err
 
 
+@pytest.mark.slow
 def test_without_quantizers_each_method_has_its_own_and_float32(compare: Any) -> None:
     found = compare("--methods", "primal-dual,tree", "--json", "-", "--quiet").json
     bits = {(row["method"], row["quantizer"]): row["wire_bits_per_link"] for row in found["runs"]}
@@ -85,6 +86,7 @@ def test_without_quantizers_each_method_has_its_own_and_float32(compare: Any) ->
     assert bits["primal-dual", "float32"] == iterations["primal-dual", "float32"] * (32 * 10 + HEADER)  # once
 
 
+@pytest.mark.slow
 def test_numbers_that_are_not_compressed_say_how_many_bits_they_have(compare: Any) -> None:
     told = ("--methods", "tree,extra", "--quantizers", "exact,float32")
     found = compare(*told)

@@ -97,6 +97,7 @@ def test_ill_conditioned_problems_are_offered_acceleration(condition, methods, m
     assert tried == methods
 
 
+@pytest.mark.slow
 def test_methods_for_a_target_are_searched_for_it_where_it_is_a_squared_error(monkeypatch):
     monkeypatch.setattr("lessbits.methods.scheduled.SCALES", (1,))
     problem, network = Consensus.random(8, 20), make_network("star", 8)

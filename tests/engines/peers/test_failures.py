@@ -26,6 +26,7 @@ def reached(sites, names, present, without=()):
         assert sites.distance(name, present) < FAR, sites.story()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_three_failures(tmp_path):
     """One site is stopped for a moment, then killed and brought back, and one is killed for good.
 

@@ -135,6 +135,7 @@ def test_a_site_that_dies_without_a_word_is_missed_and_one_that_returns_is_shown
     again.close()
 
 
+@pytest.mark.slow
 def test_names_from_elsewhere_are_text(open_page: Callable[..., Any]) -> None:
     _, tab = open_page(Site())
     usual = tab.locator(KINDS).count()
