@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "defaults"))
 from draw_pictures import write_svg  # noqa: E402
 from table import KINDS, ratio, whole  # noqa: E402
 
-TICKS = (1, 2, 5, 10, 20)
+TICKS = (1, 2, 5, 10, 20, 50, 100, 200)
 
 
 @in_style
