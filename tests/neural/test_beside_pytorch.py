@@ -110,7 +110,7 @@ OTHERS = [(each, 2**22) for each in ("block:1", "block-dither:0.5", "block-top:6
 def test_tensors_have_the_levels_and_bytes_of_pytorch(spelling, most):
     names, sizes = ["a", "b1", "c", "b2", "d", "e"], [5000, 3, 8192, 3, 3004, 904]
     vectors = np.random.default_rng(1).standard_t(4, size=(3, sum(sizes))).astype(np.float32)
-    ours, theirs = WeightQuantizer(spelling, sizes, names, most), Pieces(spelling, names, sizes, most)
+    ours, theirs = WeightQuantizer(spelling, sizes, names, most), Pieces(spelling, names, sizes, most=most)
     draws = message_draws(Step(make_seed(5), jnp.int32(2)), jnp.arange(3).astype(jnp.uint32), per_link=True)
     payload, decoded = jax.device_get(ours.send(jnp.asarray(vectors), jnp.zeros(vectors.shape, jnp.float32), draws))
     assert (ours.name, ours.noisiest) == (theirs.name, theirs.noisiest)

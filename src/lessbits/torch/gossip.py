@@ -47,13 +47,14 @@ class Gossip:
             gossip.step()
 
     Args:
-        model: The model. Its trained parameters and floating-point buffers are exchanged. Memories are float32, even of
-            parameters of 16 bits, and on the model's device.
+        model: The model. Its trained parameters are exchanged, and its persistent floating-point buffers. Memories are
+            float32, even of parameters of 16 bits, and on the model's device.
         every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
             such as `Shrinking(longest=60, steps=2400)`.
         quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor (with
             `:N` or `:tensor` behind, for N or all), or `exact`. A mapping from patterns of names chooses one for each
-            tensor; the first pattern that fits counts: `{"*.norm*": "exact", "*": "block:1.5:tensor"}`.
+            tensor; the first pattern that fits counts: `{"*.norm*": "exact", "*": "block:1.5:tensor"}`. Buffers are
+            sent as they are: rounding could make a variance negative.
         network: A network, or its name as in `lessbits.make_network`, such as `ring`, `complete` or `hypercube`.
         rule: The numbers of the method; those that are open are chosen for the network and the quantizer.
         links: What carries bytes; by default MPI, if several processes were started.
@@ -88,25 +89,24 @@ class Gossip:
             self.links.allow_overlap()
         self.layout = Layout(model)
         self.loading = Loading(self.layout)
-        self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes)
+        self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes, self.layout.buffers)
         connected = network_between(self.links, network)
         self.rule = choose_rule(self.rule, connected, self.pieces.noisiest, self.links.node)
         self.numbers = self.rule.numbers
         self.old = self.layout.gather()
         self.momentum = torch.zeros(self.layout.trained, device=self.layout.device)
         self.dual = torch.zeros_like(self.momentum[: 0 if self.rule.tree else None])
-        self.steps = self.exchanges = 0
-        self.waited = 0.0  # seconds, for messages
+        self.steps, self.exchanges, self.waited = 0, 0, 0.0  # seconds, for messages
         self.flight: Flight | None = None  # messages under way
         self.waits = False  # whether messages have been sent, of which nothing was taken yet
         self.memory: Memory | TreeSums | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
         self.met = self.links.nodes == 1
-        if not self.links.steady:
+        if connected is not None and self.links.steady:
+            self.memory = self._meet(connected)
+        elif not self.links.steady:
             self.rule.check_gossip("a site")
             self.memory = self.failing = self._expect()
-        elif connected is not None:
-            self.memory = self._meet(connected)
 
     @property
     def bits(self) -> int:
@@ -161,7 +161,7 @@ class Gossip:
         self._land()
         if self.waits:
             for part in self.pieces.parts():
-                self.layout.write(part, self.layout.read(part).sub_(self._correction(part)))
+                self.layout.write(part, self._corrected(part, self.layout.read(part)))
             self.waits = False
 
     def _land(self) -> None:
@@ -182,15 +182,16 @@ class Gossip:
         """Return a part of x, with what the dual adds to parameters of 16 bits in an interval."""
         return self.layout.read(part, self.dual if self.numbers.dual else None, self.numbers.dual)
 
-    def _correction(self, part: slice) -> torch.Tensor:
-        """Return a part of what gossip finds in the last exchange, and let the dual learn it."""
+    def _corrected(self, part: slice, x: torch.Tensor) -> torch.Tensor:
+        """Return a part of x less what gossip finds in the last exchange, and let the dual learn it."""
         if not isinstance(self.memory, Memory) or not self.waits:
-            return torch.zeros(part.stop - part.start, device=self.layout.device)
+            return x
         found = self.memory.pull(self.exchanges - 1, part).mul_(self.numbers.theta)
-        end = min(part.stop, self.layout.trained)
-        if end > part.start:  # buffers have no dual
-            self.dual[part.start : end] -= found[: end - part.start]
-        return found
+        trained = max(0, min(part.stop, self.layout.trained) - part.start)
+        self.dual[part.start : part.start + trained] -= found[:trained]  # buffers have no dual
+        if self.overlap:  # this is an interval old, and must not make a variance negative that has shrunk since
+            found[trained:] *= x[trained:] * (x[trained:] - found[trained:]) >= 0
+        return x.sub_(found)
 
     def _take(self) -> None:
         """Take the correction of the last exchange, and momentum over the interval; part by part, to save memory."""
@@ -198,7 +199,7 @@ class Gossip:
             if isinstance(self.memory, TreeSums):
                 x = self.old[part] - self.memory.mean[part]
             else:
-                x = self._read(part).sub_(self._correction(part))
+                x = self._corrected(part, self._read(part))
             trained = slice(part.start, min(part.stop, self.layout.trained))
             if trained.stop > trained.start:  # buffers have no momentum
                 mine = x[: trained.stop - trained.start]
@@ -221,7 +222,7 @@ class Gossip:
             "version": VERSION,
             "layout": self.layout.digest().hex(),
             "settings": self._settings(),
-            "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits, "waits": self.waits},
+            "counts": {name: getattr(self, name) for name in ("steps", "exchanges", "bits", "waits")},
             "tensors": {name: tensor.clone() for name, tensor in self._tensors().items()},
         }
 
@@ -229,7 +230,8 @@ class Gossip:
         """Go on from a `state_dict` of the same node of the same run. Load the model's and the optimizer's own too."""
         self._land()
         tensors = self._tensors()
-        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), set(tensors))
+        late, names = self.failing is not None and self.met, set(tensors)
+        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), names, late)
         for name, tensor in tensors.items():
             tensor.copy_(state["tensors"][name])
         self.loading.complete = True
@@ -237,8 +239,6 @@ class Gossip:
         if self.memory is not None:
             self.memory.bits = counts["bits"]
         if self.failing is not None:
-            if self.met:
-                raise InputError("a state was loaded after the first step: load it before, as neighbours are met there")
             self.dual.zero_()  # it belongs to links, which all begin anew
 
     def close(self) -> None:
@@ -252,8 +252,8 @@ class Gossip:
         return kept if self.memory is None else kept | self.memory.tensors()
 
     def _settings(self) -> str:
-        words = f"{self.intervals.words()} quantizer={self.pieces.name} seed={self.seed} {self.rule.words()}"
-        return words + " overlap" * self.overlap
+        words = (self.intervals.words(), f"quantizer={self.pieces.name}", f"seed={self.seed}", self.rule.words())
+        return " ".join(words) + " overlap" * self.overlap
 
     def _marks(self, network: Network) -> list[bytes]:
         return [self.layout.digest(), values_mark(self.old.cpu().numpy()), settings_mark(self._settings(), network)]
@@ -272,8 +272,8 @@ class Gossip:
         if not isinstance(self.links, PeerLinks):
             raise InputError(f"the links are {shown(self.links)}, but only PeerLinks may fail")
         model, _, settings = self._marks(self.links.roster.network())
-        run = run_number([model, settings])
-        return PerLink(self.links, self.pieces, self.seed, run, self.old, self.rule.turns, self.numbers.dual > 0)
+        shares = self.rule.turns, self.numbers.dual > 0
+        return PerLink(self.links, self.pieces, self.seed, run_number([model, settings]), self.old, *shares)
 
     def _open(self) -> None:
         """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""

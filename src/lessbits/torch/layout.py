@@ -1,7 +1,8 @@
 """The trained tensors of a model as one float32 vector, and back.
 
 Parameters that are trained come first, then floating-point buffers, such as the running means of batch normalization.
-A shared parameter counts once. Frozen parameters and whole-number buffers stay as they are.
+A shared parameter counts once. Frozen parameters stay as they are, and so do whole-number buffers and those that are
+not persistent, which every node makes by itself.
 """
 
 from collections.abc import Iterator
@@ -72,6 +73,11 @@ class Layout:
         }
 
     @property
+    def buffers(self) -> list[str]:
+        """The names of those that are not trained."""
+        return [entry.name for entry in self.entries if entry.start >= self.trained]
+
+    @property
     def names(self) -> list[str]:
         """The name of each tensor."""
         return [entry.name for entry in self.entries]
@@ -116,6 +122,11 @@ class Layout:
         for entry in self.entries:
             numbers = entry.tensor.reshape(-1)
             if not all(bool(torch.isfinite(part).all()) for part in numbers.split(MOST_COORDINATES)):
+                if entry.start >= self.trained:
+                    raise InputError(
+                        f"the buffer {entry.name!r} has NaN or infinite numbers, which would reach all nodes: if it is "
+                        "meant to, register it with persistent=False, else lower the learning rate or clip gradients"
+                    )
                 raise InputError(
                     f"{entry.name!r} has NaN or infinite numbers, which would reach all nodes: lower the learning "
                     "rate, clip gradients, or start again from a checkpoint"
@@ -196,6 +207,13 @@ def _tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
             if not parameter.dtype.is_floating_point:
                 raise InputError(f"{name!r} is of {parameter.dtype}, but parameters must be floating-point numbers")
             yield name, parameter
+    kept = {id(buffer) for module in model.modules() for buffer in _persistent(module)}
     for name, buffer in model.named_buffers():
-        if buffer.dtype.is_floating_point and buffer.numel():
+        if buffer.dtype.is_floating_point and buffer.numel() and id(buffer) in kept:
             yield name, buffer
+
+
+def _persistent(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """Yield the buffers of one module that its state_dict has."""
+    left_out = module._non_persistent_buffers_set
+    yield from (each for name, each in module.named_buffers(recurse=False) if name not in left_out)

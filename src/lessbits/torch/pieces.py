@@ -5,7 +5,7 @@ keeps. Blocks do not know of each other, so that pieces change no number. A piec
 from names of tensors, several.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -38,13 +38,19 @@ class Pieces:
             The first pattern that fits a name counts.
         names: The names of the tensors.
         sizes: How long they are.
+        exact: The names of those that are sent as they are, whatever the spelling.
         most: The most coordinates of a piece.
     """
 
     def __init__(
-        self, spelling: Spelling, names: Sequence[str], sizes: Sequence[int], most: int = MOST_COORDINATES
+        self,
+        spelling: Spelling,
+        names: Sequence[str],
+        sizes: Sequence[int],
+        exact: Collection[str] = (),
+        most: int = MOST_COORDINATES,
     ) -> None:
-        chosen = choose_quantizers(spelling, names)
+        chosen = choose_quantizers(spelling, names, exact)
         self.name, self.noisiest = chosen.name, chosen.noisiest
         self.size = sum(sizes)
         self.most = most

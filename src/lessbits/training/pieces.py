@@ -3,7 +3,7 @@
 Both libraries cut models alike, so that their messages have the same bytes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -70,25 +70,26 @@ def read_weights(spelling: Any) -> BlockSpelling:
     )
 
 
-def choose_quantizers(spelling: Spelling, names: Sequence[str]) -> Chosen:
+def choose_quantizers(spelling: Spelling, names: Sequence[str], exact: Collection[str] = ()) -> Chosen:
     """Return the quantizer of each tensor.
 
     `spelling` is one for all, or a mapping from patterns of names, such as `*.norm*`, to quantizers, of which the
-    first that fits a name counts.
+    first that fits a name counts. Those in `exact` are sent as they are, and need no pattern.
     """
     if not isinstance(spelling, Mapping):
         read = read_weights(spelling)
-        return Chosen([read] * len(names), read.name)
+        return Chosen([EXACT if name in exact else read for name in names], read.name)
     quantizers = {pattern: read_weights(each) for pattern, each in spelling.items()}
-    fits = [_first_fit(spelling, name) for name in names]
+    fits = [_first_fit(spelling, name) if name not in exact else "" for name in names]
     for pattern in spelling:
-        if pattern not in fits:
+        if pattern not in fits and not any(fnmatchcase(name, str(pattern)) for name in exact):
             raise InputError(
                 f"the quantizer has {shown(pattern)}, but it is the first fit of no tensor: names are such as "
                 f"{names[0]!r}"
             )
     words = " ".join(f"{pattern}→{quantizer.name}" for pattern, quantizer in quantizers.items())
-    return Chosen([quantizers[pattern] for pattern in fits], words)
+    rounded = zip(names, fits, strict=True)
+    return Chosen([EXACT if name in exact else quantizers[pattern] for name, pattern in rounded], words)
 
 
 def _first_fit(patterns: Mapping[str, str], name: str) -> str:
