@@ -120,6 +120,9 @@ def test_numbers_that_are_predicted_to_diverge_are_told(caplog):
     [
         ("block-top:8", Rule(), "take block-top:16 or finer ones"),
         ("block-dither:2", Rule(), "take block-dither:1.5 or finer ones"),
+        ("block-dither:2:1024", Rule(), "take block-dither:1.5:1024 or finer ones"),
+        ("block-top:2:1024", Rule(), "take block-top:4:1024 or finer ones"),
+        ("block-dither:2:tensor", Rule(), "take block-dither:1.5:tensor or finer ones"),
         ("block-dither:1.5", Rule(turns=False), "take block-dither:1 or finer ones"),
         ("block-dither:2", Rule(dual=0.1), "take block-dither:1.5 or finer ones and leave out dual and theta"),
         (

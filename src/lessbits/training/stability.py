@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from lessbits._internal.block_spelling import read_blocks
 from lessbits._internal.blocks import BLOCK
 from lessbits.networks import Network
 from lessbits.theory.intervals import IntervalSizes, Messages, growth
@@ -50,14 +51,16 @@ def _finer(quantizer: str) -> Iterator[str]:
     >>> [*_finer("block-top:600")], [*_finer("block:1.5")]
     (['block-top:1200', 'block-top:2400'], ['block:1', 'block:0.75', 'block:0.5'])
     """
-    kind, _, amount = quantizer.partition(":")
-    number = float(amount or 0)
-    while kind == "block-top" and 2 * number <= BLOCK:
+    if quantizer == "exact":
+        return
+    given = read_blocks(quantizer)
+    number = given.amount
+    while given.kind == "block-top" and 2 * number <= (given.block or BLOCK):
         number *= 2
-        yield f"{kind}:{number:g}"
-    while kind != "block-top" and number > FINEST:
+        yield given._replace(amount=number).name
+    while given.kind != "block-top" and number > FINEST:
         number = max(FINEST, math.floor(3 * number) / 4)  # three quarters, as a multiple of a quarter
-        yield f"{kind}:{number:g}"
+        yield given._replace(amount=number).name
 
 
 def predicted_growth(rule: Rule, network: Network, quantizer: str) -> float:
