@@ -237,7 +237,7 @@ def test_quantizers_by_layer_and_progress(capfd):
         assert noisiest == "block-dither:1"
         assert "in.b→exact out.*→block:0.1:16 *→block-dither:1" in settings
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("lessbits: 0 steps, 1 exchanges, ")
+    assert line.startswith("lessbits: 0 steps, 1 exchange, ")
     told = mistake(lambda node: {"quantizer": {"body.*": "block:1", "*": "exact"}})
     assert "'body.*'" in told
     assert "'in.b'" in told

@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+from lessbits._internal.wording import counted
 from lessbits.errors import InputError, shown
 
 
@@ -14,7 +15,7 @@ def sent_line(steps: int, exchanges: int, bits: float, size: int) -> str:
     """
     sent, exact = bits / 8e6, exchanges * 4 * size / 1e6
     share = f", {exact / sent:.0f} times less than as many float32 models" if sent else ""
-    return f"{steps} steps, {exchanges} exchanges, {sent:.3g} MB sent{share}"
+    return f"{counted(steps, 'step')}, {counted(exchanges, 'exchange')}, {sent:.3g} MB sent{share}"
 
 
 def tell(report: str) -> None:
@@ -22,9 +23,15 @@ def tell(report: str) -> None:
     print(f"lessbits: {report}", file=sys.stderr, flush=True)
 
 
-def check_state(state: Any, version: int, layout: str, settings: str, names: set[str]) -> dict[str, int]:
-    """Check that a state is of the same node of the same run, and return its counts."""
-    if not isinstance(state, dict) or state.get("version") != version:
+def check_state(
+    state: Any, version: int, layout: str, settings: str, names: set[str], late: bool = False
+) -> dict[str, int]:
+    """Check that a state is of the same node of the same run, and return its counts; `late` if neighbours were met."""
+    if late:
+        raise InputError("a state was loaded after the first step: load it before, as neighbours are met there")
+    parts = {"layout": str, "settings": str, "counts": dict, "tensors": dict}
+    known = isinstance(state, dict) and state.get("version") == version
+    if not known or not all(isinstance(state.get(name), kind) for name, kind in parts.items()):
         raise InputError(f"the state is no state_dict of a Gossip of version {version}: save it again")
     for name, mine in (("layout", layout), ("settings", settings)):
         if state[name] != mine:
