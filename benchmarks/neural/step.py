@@ -3,7 +3,8 @@
     python benchmarks/neural/step.py [--device cuda]
 
 A GPT of the size of the experiment (3.2 million parameters) at two nodes that are threads. Times are of node 0: a step
-of AdamW with 16 blocks of 128 characters, and the parts of an exchange. Memory is what `Gossip` keeps.
+of AdamW with 16 blocks of 128 characters, and the parts of an exchange; then both directions with other quantizers.
+Memory is what `Gossip` keeps.
 """
 
 import copy
@@ -14,7 +15,9 @@ import torch
 from torch import nn
 
 from lessbits.torch import Gossip, ThreadLinks
+from lessbits.torch.pieces import Pieces
 
+QUANTIZERS = ("block:1", "block:1.5", "block-dither:1", "block-top:64", "block:1:tensor", "exact")
 LAYERS, WIDTH, HEADS, BLOCK, WORDS, BATCH = 4, 256, 4, 128, 65, 16
 
 
@@ -97,6 +100,31 @@ def main(device):
     for every in (20, 60):
         share = exchange / (every * step + exchange)
         print(f"compression takes {100 * share:.2f} % of training with every={every}, on {device}")
+    compare(gossip.layout, device)
+
+
+def compare(layout, device):
+    """Print how fast both directions are with each kind of quantizer, quantizing included."""
+    difference = 1e-3 * torch.randn(layout.size, device=device)
+    print("| quantizer | bits | quantize and encode, MB/s | decode and add, MB/s |\n|---|---:|---:|---:|")
+    for name in QUANTIZERS:
+        pieces = Pieces(name, layout.names, layout.sizes)
+
+        def send(pieces=pieces):
+            return [
+                piece.codec.encode(piece.quantizer.to_host(piece.quantizer.quantize(difference[piece.part], (1, 2))))
+                for piece in pieces
+            ]
+
+        def take(bodies, pieces=pieces):
+            for piece, body in zip(pieces, bodies, strict=True):
+                decoded = piece.quantizer.from_host(piece.codec.decode(body), difference.device)
+                piece.add(difference, decoded, 0.0)
+
+        bodies = send()
+        bits = 8 * sum(map(len, bodies)) / layout.size
+        speeds = (4e-6 * layout.size / seconds(each) for each in (send, lambda bodies=bodies: take(bodies)))
+        print(f"| `{name}` | {bits:.2f} | {' | '.join(f'{speed:.0f}' for speed in speeds)} |")
 
 
 if __name__ == "__main__":

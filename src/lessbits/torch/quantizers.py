@@ -170,10 +170,13 @@ class Top(BlockQuantizer):
         """Take the largest; the first ones win ties."""
         share = int(self.spelling.amount) * run.length
         kept, sizes = -(-share // (self.spelling.block or BLOCK)), torch.abs(blocks)
-        bound = torch.topk(sizes, kept, dim=-1).values[:, -1:]
-        above, equal = sizes > bound, sizes == bound
-        missing = kept - above.sum(dim=-1, keepdim=True)
-        chosen = above | (equal & (torch.cumsum(equal, dim=-1) <= missing))
+        bound = torch.topk(sizes, kept, dim=-1, sorted=False).values.amin(dim=-1, keepdim=True)
+        chosen = sizes >= bound
+        crowded = (chosen.sum(dim=-1) > kept).nonzero()[:, 0]  # blocks with ties, which are rare
+        if len(crowded):
+            above, equal = (sizes > bound)[crowded], (sizes == bound)[crowded]
+            missing = kept - above.sum(dim=-1, keepdim=True)
+            chosen[crowded] = above | (equal & (torch.cumsum(equal, dim=-1) <= missing))
         levels = torch.where(chosen, torch.sign(blocks), torch.zeros_like(blocks))
         return levels, fitted(blocks, levels)
 

@@ -65,9 +65,14 @@ def stream_words(seed: int, iteration: int, number: int, purpose: int) -> tuple[
 def uniform(words: tuple[int, int], count: int, device: torch.device, first: int = 0) -> torch.Tensor:
     """Return float32 numbers strictly between 0 and 1, one for each coordinate from `first` on."""
     low, high = words
-    value = (torch.arange(first, first + count, dtype=torch.int64, device=device) * GOLDEN + low) & WORD
-    value = ((value ^ (value >> 16)) * FIRST_MULTIPLIER & WORD) ^ high
-    value = (value ^ (value >> 15)) * SECOND_MULTIPLIER & WORD
-    value = value ^ (value >> 16)
-    signed = torch.where(value >= 2**31, value - 2**32, value) >> 9
-    return signed.to(torch.float32) * 2.0**-23 + (0.5 + 2.0**-24)
+    value = torch.arange(count, dtype=torch.int32, device=device)  # 32 bits, as products wrap around
+    value.mul_(_signed(GOLDEN)).add_(_signed((low + first * GOLDEN) & WORD))
+    value.bitwise_xor_((value >> 16) & 0xFFFF).mul_(_signed(FIRST_MULTIPLIER)).bitwise_xor_(_signed(high))
+    value.bitwise_xor_((value >> 15) & 0x1FFFF).mul_(_signed(SECOND_MULTIPLIER))
+    value.bitwise_xor_((value >> 16) & 0xFFFF)
+    return (value >> 9).to(torch.float32).mul_(2.0**-23).add_(0.5 + 2.0**-24)
+
+
+def _signed(word: int) -> int:
+    """Return the number of 32 bits with a sign that has the same bits."""
+    return word - 2**32 if word >= 2**31 else word
