@@ -169,7 +169,7 @@ def test_advise_speaks_plain_words(monkeypatch, capsys):
     out = flat(run_command(monkeypatch, capsys, "advise", "--network", "star", "--nodes", 100).out)
     assert "star, 100 nodes" in out
     assert "Network(" not in out
-    assert "Messages may be compressed up to ω = 100 before more iterations are needed" in out
+    assert "Messages may be compressed up to ω = 100 for a constant factor in iterations" in out
     assert "Only ω = 2.02 of this is proven (docs/theorems.md)" in out
     assert "rand-3 82.3 240 33.4 × 5.90 ×" in out
     assert "With the paper's messages take the quantizer dit-1: 14.2 times fewer bits per iteration" in out

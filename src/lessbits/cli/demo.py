@@ -18,7 +18,7 @@ def demo(
     ] = DEFAULT_FOLDER,
     quiet: Quiet = False,
 ) -> None:
-    """Show the main result: compression is free on the star, but not on the ring (the paper's Figure 1)."""
+    """Show the main result: the star tolerates more compression than the ring (the paper's Figure 1)."""
     check_folder(out)
     configure_jax(Settings().precision)
     from lessbits.experiments.headline import headline

@@ -28,8 +28,8 @@ def advice_report(advice: dict[str, Any], console: Terminal | None = None) -> No
 def _print_free(console: Terminal, free: dict[str, Any]) -> None:
     """Print how much compression is free, and the shortest messages within that bound."""
     console.print(
-        f"Messages may be compressed up to ω = {free['free_omega']:.4g} before more iterations are needed, up to a "
-        "constant factor. (ω is the noise that a quantizer adds, relative to what it sends.) The network allows "
+        f"Messages may be compressed up to ω = {free['free_omega']:.4g} for a constant factor in iterations, which "
+        "may be several times. (ω is the noise that a quantizer adds, relative to what it sends.) The network allows "
         f"ρ/ρ_∞ = {free['network_bound']:.4g}, the problem κρ = {free['problem_bound']:.4g}; the smaller counts."
     )
     if free["proven_omega"] < PROVEN * free["free_omega"]:

@@ -83,7 +83,7 @@ def plot_headline(results: dict[str, list[dict[str, Any]]]) -> "Figure":
             one.set_major_formatter(StrMethodFormatter("{x:,g}"))
             one.set_minor_formatter(NullFormatter())
     label_axis(axes[1], "y", "bits_per_link")
-    axes[0].set(ylabel="iterations to error 1e-3", title="Compression is free on the star, not on the ring")
+    axes[0].set(ylabel="iterations to error 1e-3", title="The star tolerates more compression than the ring")
     axes[1].set(ylabel="bits per link to error 1e-3 (nominal)", title="Bits sent")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
     return figure

@@ -144,7 +144,9 @@ class Advice:
         choice = self.best.choice
         words = f"{choice.method} with {choice.quantizer} is expected to reach {self.goal} {self.until:.3g} with "
         words += f"{human(self.best.bits)} per link"
-        return words if self.free is None else f"{words}; compression is free up to ω = {self.free['free_omega']:.4g}"
+        if self.free is None:
+            return words
+        return f"{words}; up to ω = {self.free['free_omega']:.4g} compression costs a constant factor in iterations"
 
     def _repr_html_(self) -> str:
         """Show the ranking in a notebook."""
