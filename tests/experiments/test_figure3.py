@@ -38,6 +38,7 @@ def no_data(monkeypatch, tmp_path):
     monkeypatch.setattr("lessbits.datasets.loading.download_samples", refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["fig3"], ["table5", "fig3"]))
 def test_missing_data_are_asked_for_and_nothing_is_put_in_their_place(command, no_data, tmp_path, name):
     for flags, sets in ((("--quick",), ("w1a",)), ((), ("w1a", "w8a"))):
@@ -55,6 +56,7 @@ def test_missing_data_are_asked_for_and_nothing_is_put_in_their_place(command, n
         assert "missing" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["table5", "fig3"])
 def test_without_w1a_to_tune_on_w8a_does_not_end_the_command(command, monkeypatch, tmp_path, name):
     random = np.random.default_rng(0)
