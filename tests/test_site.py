@@ -32,6 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_it_builds_strictly(site: Path) -> None:
     api = (site / "api" / "index.html").read_text(encoding="utf-8")
     assert "simulate" in api
@@ -39,6 +40,7 @@ def test_it_builds_strictly(site: Path) -> None:
     assert "<blockquote>" not in api  # examples are code
 
 
+@pytest.mark.slow
 def test_no_star_is_taken_for_emphasis(site: Path) -> None:
     """x* and f* keep their stars: emphasis never begins within a word."""
     for path in site.rglob("*.html"):
@@ -46,6 +48,7 @@ def test_no_star_is_taken_for_emphasis(site: Path) -> None:
     assert "x*" in (site / "fewest-bits" / "index.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_menu_has_groups_and_code_can_be_copied(site: Path) -> None:
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("nav:")[1]
     assert re.findall(r"^  - (\w+):$", menu, re.MULTILINE) == ["Start", "Guides", "Reference", "Results"]

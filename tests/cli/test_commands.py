@@ -76,6 +76,7 @@ def without_clocks(summary):
 # The command lines of the issue.
 
 
+@pytest.mark.slow
 def test_the_papers_command_line_prints_one_json_object_and_nothing_else():
     line = (
         "run --problem consensus --nodes 100 --dim 250 --network ring --weights metropolis "

@@ -102,6 +102,7 @@ def test_a_link_has_a_delay_of_its_own():
     assert (others.min(), others.max()) == (1, 2)
 
 
+@pytest.mark.slow
 def test_links_of_a_schedule_take_turns():
     matchings = [
         [(i, j) for i, j in zip(NETWORK.owner, NETWORK.neighbor, strict=True) if (i + j) % 2 == k] for k in (0, 1)

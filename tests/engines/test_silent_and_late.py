@@ -93,6 +93,7 @@ def test_methods_that_need_every_message_lose_it_at_one_end_only():
         simulate(PROBLEM, PATH, make_method("tree", PROBLEM, PATH), iterations=9, faults=Faults(lose=0.1))
 
 
+@pytest.mark.slow
 def test_variance_reduced_gradients_are_linear_with_faults_and_stochastic_ones_reach_their_floor():
     events = [Event(300, "leave", node=3), Event(600, "join", node=3)]
     ends = {}

@@ -181,6 +181,7 @@ def spread_facts(whole, parts):
     return answers[0]
 
 
+@pytest.mark.slow
 def test_ranks_agree_on_the_facts_of_a_problem_that_none_of_them_holds():
     for whole in (
         Consensus.random(10, 5),

@@ -98,6 +98,7 @@ def test_graphs_can_be_files(tmp_path):
         read_faults(tmp_path / "faults.toml")
 
 
+@pytest.mark.slow
 def test_a_recording_with_a_slow_node_is_replayed_though_its_length_is_a_multiple():
     network, problem = make_network("ring", 8), LeastSquares.random(8, 4, condition=5.0)
     faults = Faults(drop=0.3, slow={3: 5})

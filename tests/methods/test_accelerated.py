@@ -24,6 +24,7 @@ def iterations(name, condition, **options):
     return trace["iteration"][-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("quantizer", "stepsizes"), [("exact", "theory"), ("subtractive:8", "practical")])
 def test_iterations_grow_with_the_root_of_the_condition_number(quantizer, stepsizes):
     """Sixteen times κ: four times the iterations, and sixteen without momentum."""

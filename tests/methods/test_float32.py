@@ -39,6 +39,7 @@ def errors(name, choices, iterations):
     return simulate(problem, network, method, iterations=iterations, record_every=iterations // 100)["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "choices"), slow_but(QUICK[:1], QUICK))
 def test_a_short_run_stays_at_rounding(name, choices, in_float32):
     """Dual variables in single digits left more than ten times this error."""

@@ -60,6 +60,7 @@ class LateAlone(Alone):
         return count
 
 
+@pytest.mark.slow
 @pytest.mark.optimized  # compilers that fuse products into sums are what this is about
 @pytest.mark.parametrize("quantizer", slow_but(["exact"], ["exact", "dit-3"]))
 @given(schedule=st.lists(st.integers(0, 63), min_size=4, max_size=14))

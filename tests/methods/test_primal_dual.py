@@ -283,6 +283,7 @@ def test_option_c_takes_a_batch_an_iteration(batch_size):
     assert trace["gradient_evaluations"][-1] == 10 * NODES * batch_size
 
 
+@pytest.mark.slow
 def test_anchor_gradients_of_few_nodes_equal_those_of_all():
     """Option D refreshes node by node, or all at once if many coins fall; both must give the same run."""
     problem, network = LeastSquares.random(NODES, 4, samples=4), make_network("ring", NODES)

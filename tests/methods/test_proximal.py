@@ -44,6 +44,7 @@ def test_with_many_local_steps_it_is_the_method_with_exact_minimisers(quantizer)
         np.testing.assert_allclose(np.sum(state.z, axis=0), 0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 3])
 def test_its_fixed_points_are_solutions_however_few_the_local_steps(steps):
     method = replace(make_method("proximal", PROBLEM, RING, "fading:1:0.98", stepsizes="theory"), steps=steps)

@@ -69,6 +69,7 @@ def test_a_run_is_the_schedule_in_plain_numpy():
     np.testing.assert_allclose(trace.x, in_numpy(schedule, later, COUNT + 9), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_error_does_not_rise_after_the_schedule():
     """On a complete network one exchange with ηθ = 1 finds the average, and leaves twice the right z for η = 1/2."""
     schedule = Schedule(*(np.array([number]) for number in (2.0, 0.5, 1.0, 2.0**-10)))

@@ -77,6 +77,7 @@ def test_chunks_of_exact_messages_change_nothing():
     assert one["error"].tobytes() == four["error"].tobytes()
 
 
+@pytest.mark.slow
 def test_all_levels_of_the_tree_send_at_once():
     tree, chunks = spanning_tree(NETWORK), 4
     method = replace(METHOD, chunks=chunks)
@@ -90,6 +91,7 @@ def test_all_levels_of_the_tree_send_at_once():
     assert ends[-1] == 2 * chunks * (NETWORK.nodes - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantizer", slow_but(["grid:6"], ["grid:6", "dit-8"]))
 def test_all_engines_agree_bit_for_bit(quantizer):
     method = make_method("tree", PROBLEM, NETWORK, quantizer, chunks=3)

@@ -59,6 +59,7 @@ def elements(tab: Any) -> dict[str, int]:
     return {kind: tab.locator(kind).count() for kind in kinds}
 
 
+@pytest.mark.slow
 def test_no_script_runs_and_no_element_appears_in_a_browser(
     usual: Trace, hostile: list[Trace], tmp_path: Path, browser: Any
 ) -> None:

@@ -46,6 +46,7 @@ def test_the_loss_of_ridge_is_half_the_squared_error_of_all_targets(targets, kin
     assert "test_accuracy" not in model.trace_.columns
 
 
+@pytest.mark.slow
 def test_held_out_rows_are_routed_and_transformed():
     with sklearn.config_context(enable_metadata_routing=True):
         ridge = DecentralizedRidge(random_state=0, tol=0.5).set_fit_request(X_val=True, y_val=True)

@@ -28,6 +28,7 @@ def no_solution(monkeypatch):
     monkeypatch.setattr(base.Problem, "solve", refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_solution")
 def test_a_fit_solves_no_pooled_problem_and_its_default_is_near():
     assert_same(DecentralizedLogisticRegression(random_state=1).fit(*IRIS), pooled().fit(*IRIS), within=1e-5)

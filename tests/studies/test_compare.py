@@ -51,6 +51,7 @@ def test_runs_are_ranked_by_bits_and_reported(compare: Any, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [tmp_path / "compared"]  # nothing is written elsewhere
 
 
+@pytest.mark.slow
 def test_runs_can_be_ranked_by_the_time_that_slow_links_need(compare: Any, tmp_path: Path) -> None:
     told = ("--methods", "primal-dual,tree", "--quantizers", "float32,dit-4", "--rank", "seconds", "--messages", "edge")
     slow = compare(*told, "--bandwidth", 1e3, "--json", "-", "--quiet")
@@ -136,6 +137,7 @@ def test_the_table_with_held_out_samples_fits_80_columns(
     assert {"method", "quantizer", "iter.", "link", "times", "loss", "acc."} <= set(headings)
 
 
+@pytest.mark.slow
 def test_tuned_step_sizes_need_no_more_iterations(compare: Any) -> None:
     told = ("--methods", "primal-dual", "--quantizers", "dit-4", "--json", "-", "--quiet")
     usual, tuned = (compare(*told, *more).json["runs"][0]["iterations"] for more in ((), ("--tuned",)))
@@ -210,6 +212,7 @@ def test_the_verdict_joins_all_seeds(compare: Any) -> None:
     assert "next" not in found["verdict"]  # it has no rival
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on_with_the_same_loss_and_not_with_another(tmp_path, monkeypatch):
     """The loss is made anew each time, as in another process; a number in its closure makes it another."""
     source = "def make(lam):\n return lambda x, sample: ((x - sample) ** 2).sum() + lam * (lambda y: y @ y)(x)"

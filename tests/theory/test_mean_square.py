@@ -122,6 +122,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "network", "messages", "quantizer"), slow_but([CASES[7]], CASES))
 def test_practical_step_sizes_are_larger_and_faster_than_theorys(option, network, messages, quantizer):
     problem, network = LeastSquares.random(12, 20, condition=30.0), make_network(network, 12)

@@ -37,6 +37,7 @@ def test_messages_cost_what_gaussian_vectors_cost():
     assert message_bits("subtractive:5", 400) == pytest.approx(400 * 0.65 + 8 * 9, rel=0.04)
 
 
+@pytest.mark.slow
 def test_subtractive_dithering_errs_less_and_costs_less_where_a_search_tries_it():
     names = dithers(100)
     assert names[:2] == ["dither:2", "subtractive:2"]
@@ -118,6 +119,7 @@ def test_methods_for_a_target_are_searched_for_it_where_it_is_a_squared_error(mo
 GOALS = ("error", "suboptimality")
 
 
+@pytest.mark.slow
 def test_advice_has_methods_for_a_target_where_it_is_a_squared_error(monkeypatch):
     monkeypatch.setattr("lessbits.tuning.trials.all_methods", lambda: [find_method("scheduled")])
     problem, network = Consensus.random(8, 20), make_network("star", 8)

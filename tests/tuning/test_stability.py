@@ -75,6 +75,7 @@ def trials(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "option"),
     slow_but(

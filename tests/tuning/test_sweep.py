@@ -153,6 +153,7 @@ def test_a_run_given_twice_is_two_runs():
     assert first.bits_per_link == first.iterations * 94  # two messages of 5 × 3 + 32 bits
 
 
+@pytest.mark.slow
 def test_runs_stop_when_they_have_lost():
     told = []
 

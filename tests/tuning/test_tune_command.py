@@ -183,6 +183,7 @@ def test_step_sizes_that_are_given_are_held_fixed(command):
     assert command("tune", *SMALL, "--until", 1e-6, *proven).json["fixed"]["eta"]["from"] == "given"
 
 
+@pytest.mark.slow
 def test_the_flags_to_take_give_the_run_that_won(command):
     """Once they left out α, which was held fixed, and the run took theory's."""
     frozen = (*LEAD, "--search", "eta", "--search", "gamma", "--per-decade", 3)

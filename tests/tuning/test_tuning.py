@@ -78,6 +78,7 @@ def test_a_grid_does_not_grow_for_ever():
     assert "has grown 8 times" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_two_step_sizes_are_searched_together_and_grow_near_the_best():
     found = tune(PROBLEM, STAR, METHOD, {"theta": [0.4, 0.8], "eta": [0.5, 1.0, 1.2]}, **BUDGET, width=1)
     assert found.notes == []
@@ -163,6 +164,7 @@ def test_those_that_end_above_the_target_are_ranked_by_how_near_they_came():
     assert [row["iterations"] for row in rows[:3]] == [50] * 3
 
 
+@pytest.mark.slow
 def test_losers_are_stopped_at_the_margin_and_shown_as_if_it_had_been_known_from_the_start():
     found = find([0.01, 0.1, 1.2, 1.4, 1.6], margin=1.3, grow=False)
     limit = int(1.3 * needed(1.6)) + 1

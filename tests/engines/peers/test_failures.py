@@ -51,6 +51,7 @@ def test_a_run_goes_on_with_three_failures(tmp_path):
     assert [process.poll() for process in sites.processes.values()] == [0, 0, 0, -signal.SIGKILL]
 
 
+@pytest.mark.slow
 def test_a_site_that_waits_for_the_others_is_alone_in_its_folder_and_leaves_when_told(tmp_path):
     with Sites(tmp_path / "run", ring(3), flags=FLAGS) as sites:
         sites.start("site-0")

@@ -155,6 +155,7 @@ class Line:
         self.reason = reason
 
 
+@pytest.mark.slow
 def test_a_renewed_certificate_of_the_same_key_ends_nothing(tmp_path):
     async def visit(town, berlin):
         rome = Hostile(town, "rome", berlin)

@@ -121,6 +121,7 @@ def play_at_random(nodes, names, random, steps):
     return turns
 
 
+@pytest.mark.slow
 def test_iterations_that_last_while_others_take_several_are_repeated(tmp_path):
     """A has sent, and waits. C applies that, and later sends to B; B applies that, but what it sent before is for A.
 
@@ -149,6 +150,7 @@ def test_all_sites_stop_in_the_same_iteration_at_the_optimum(tmp_path):
     assert np.abs(solutions(results) - problem.solution).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_a_link_that_fails_just_before_the_end_puts_it_off(tmp_path):
     """The others are about to agree, and hear of it in time: all go on, and end together at the optimum."""
     names = tuple(f"site-{number}" for number in range(5))
