@@ -2,7 +2,7 @@
 
     python benchmarks/schedules.py [--dim 250] [--until 1e-3]
 
-Bits are those of encoded bytes with headers, as in `benchmarks/bits.py`.
+Bits are those of encoded bytes with headers, as in `benchmarks/bits`.
 """
 
 import argparse
