@@ -1,6 +1,7 @@
 """Results say what they were made with, and a check tells which of them this version would make differently."""
 
 import json
+from pathlib import Path
 
 import pytest
 from command_line import run_command
@@ -64,3 +65,12 @@ def test_records_repeat_themselves():
         first, again = made_with.made_with(experiment), made_with.made_with(experiment)
         assert first == again
         assert all(numbers[0] != numbers[1] for numbers in first["probes"].values())
+
+
+@pytest.mark.slow
+def test_the_published_results_are_up_to_date_but_for_those_that_the_page_names():
+    folder = Path(__file__).parents[2] / "docs" / "reproduction"
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    stale = {name: reason for name, reason in stale_results("all", folder).items() if reason is not None}
+    assert all(f"`{name}` is stale" in page for name in stale), stale
+    assert not [name for name in REPRODUCTIONS if f"`{name}` is stale" in page and name not in stale]

@@ -7,19 +7,22 @@ change when the figures would. Comments and the format of encoded messages, whic
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from lessbits._internal.files import make_folder, write_whole
+from lessbits.datasets import Samples, load_samples
 from lessbits.engines.simulate.run import simulate
 from lessbits.errors import InputError
 from lessbits.methods.gradients import Gradients
 from lessbits.methods.prediction import theory_inputs
 from lessbits.methods.request import MethodRequest
 from lessbits.networks import make_network
-from lessbits.problems import Consensus, LeastSquares, Problem
+from lessbits.problems import Consensus, LeastSquares, Problem, make_problem
 from lessbits.quantizers import Quantizer, make_quantizer
 from lessbits.theory import step_sizes
 from lessbits.tuning.stepsizes import make_method
@@ -31,12 +34,13 @@ SAME = 1e-6  # relative difference of numbers that machines may round differentl
 
 
 class Probe(NamedTuple):
-    """A short run. Without step sizes it has those of the paper's theorems."""
+    """A short run. Without step sizes it has those of the paper's theorems, or of the method's own."""
 
     method: str
     quantizer: str = "exact"
     sizes: tuple[tuple[str, float], ...] = ()
     option: str = "B"
+    network: str = "ring"
 
     @property
     def name(self) -> str:
@@ -54,11 +58,28 @@ GOSSIP = (
 OPTIONS = tuple(Probe("primal-dual", "dit-3", (("theta", 0.1), ("eta", 0.1)), option) for option in "BCD")
 OTHERS = tuple(Probe(method, sizes=(("eta", 0.1),)) for method in ("dgd", "extra", "gradient-tracking", "nids"))
 LEARNING = (*OPTIONS, *OTHERS, Probe("lead", "dit-3", (("gamma", 0.5), ("eta", 0.1), ("alpha", 0.3))))
+CLASSES = (  # on samples with two classes, as Figure 3 has
+    OPTIONS[1],
+    Probe("gradient-tracking-atc", sizes=(("eta", 0.1),)),
+    Probe("gt-svrg", sizes=(("eta", 0.1),), option="D"),
+    Probe("nids", sizes=(("eta", 0.1),), option="D"),
+    *(Probe(method, option="A") for method in ("ssda", "msda")),
+    Probe("diana", "dit-3", (("eta", 0.1),), network="star"),
+    Probe("vr-diana", "dit-3", (("eta", 0.1),), "D", "star"),
+)
 PROVEN = tuple(Probe("primal-dual", "rand-4", (), option) for option in "ABCD")
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "consensus": lambda: Consensus.random(NODES, DIM),
+    "least squares": lambda: LeastSquares.random(NODES, DIM),
+    "logistic regression": lambda: make_problem("logistic", _samples(), NODES, regularization=0.1),
+}
 PROBES: dict[str, tuple[tuple[str, Probe], ...]] = {
     "consensus": tuple(("consensus", each) for each in ALGORITHM_1),
     "gossip": tuple(("consensus", each) for each in (*ALGORITHM_1, *GOSSIP)),
-    "learning": tuple(("least squares", each) for each in (*LEARNING, *GOSSIP)),
+    "learning": (
+        *(("least squares", each) for each in (*LEARNING, *GOSSIP)),
+        *(("logistic regression", each) for each in CLASSES),
+    ),
     "rates": tuple(("least squares", each) for each in (*PROVEN, *GOSSIP, OTHERS[0])),
 }
 KINDS = {"fig1": "consensus", "table3": "consensus", "fig2": "gossip", "table4": "gossip"}
@@ -113,12 +134,16 @@ def _same(kept: Any, now: list[float]) -> bool:
     return all(math.isclose(one, other, rel_tol=SAME, abs_tol=1e-12) for one, other in zip(kept, now, strict=True))
 
 
+def _samples() -> Samples:
+    """Return the first rows of a data set that the package has."""
+    return load_samples("breast-cancer").take(np.arange(8 * NODES)).normalized_rows()
+
+
 def _run(kind: str, probe: Probe) -> list[float]:
     """Return errors of a few iterations, and the nominal bits per link."""
-    problem: Problem = Consensus.random(NODES, DIM) if kind == "consensus" else LeastSquares.random(NODES, DIM)
-    network = make_network("ring", NODES)
+    problem, network = PROBLEMS[kind](), make_network(probe.network, NODES)
     sizes: dict[str, Any] = dict(probe.sizes)
-    if not sizes:
+    if not sizes and probe.method == "primal-dual":
         quantizer = make_quantizer(probe.quantizer, DIM)
         assert isinstance(quantizer, Quantizer)
         inputs = theory_inputs(MethodRequest(problem, network, quantizer, Gradients(probe.option))).as_published()
