@@ -1,12 +1,18 @@
 """The table of results: bytes until a loss is reached, against DDP's.
 
-    python benchmarks/neural/summary.py FILE … [--column smooth] [--best NODES] [--seeds] [--keep FILE]
+    python benchmarks/neural/summary.py FILE … [--column smooth|worst] [--seeds] [--keep FILE]
+    python benchmarks/neural/summary.py FILE … [--column smooth|worst] --best NODES [--of K | --first K]
 
 The loss is that of the mean of all models, or, with `--column smooth`, of the mean of models that each node averaged in
-time, which costs no bytes either; DDP's is then too.
+time, which costs no bytes either; DDP's is then too. With `--column worst` it is that of the worst node's own model,
+which was evaluated less often.
 
 DDP's best loss is the best of all its configurations. Columns give, for DDP's best loss and for 1 % and 4 % above it,
 how many times fewer bytes a configuration needed than DDP until its best loss, and in brackets than DDP until that one.
+
+Methods have different numbers of configurations. With `--of K`, a cell is what the best of K configurations needs, in
+the median over all choices of K of those that a method has: so every method has as many tries. With `--first K` they
+are those that were run first, so that nothing is chosen by what was learnt later.
 """
 
 import argparse
@@ -36,6 +42,10 @@ def bytes_until(rows, loss, column):
     return next((row["bytes"] for row in rows if row.get(column, math.inf) <= loss), math.inf)
 
 
+def has(rows, column):
+    return any(column in row for row in rows)
+
+
 def method_of(config):
     """Return the name of a configuration's method as it was published."""
     method = config.get("method", "memory")
@@ -49,9 +59,21 @@ def method_of(config):
     return names.get(method, {"deepsqueeze": "DeepSqueeze"}.get(method, method))
 
 
-def best(paths, column, nodes):
+def median_of_best(values, count):
+    """Return the smallest of `count` values, in the median over all choices of so many; NaN if there are fewer.
+
+    >>> median_of_best([1, 2, 3, 4], 2), median_of_best([1, 2, 3, 4], 4), median_of_best([5], 2)
+    (1, 1, nan)
+    """
+    size = len(values)
+    worse = (math.comb(size - rank, count) for rank in range(1, size + 1))  # choices without the first so many
+    found = (value for value, left in zip(sorted(values), worse, strict=True) if 2 * left <= math.comb(size, count))
+    return next(found, math.nan) if size >= count else math.nan
+
+
+def best(paths, column, nodes, count, first):
     """Print one line for each method: its best configuration, chosen for each loss apart, with seed 0."""
-    runs = [run for run in read(paths).values() if run[1] and run[0].get("nodes", 8) == nodes and column in run[1][0]]
+    runs = [run for run in read(paths).values() if run[0].get("nodes", 8) == nodes and has(run[1], column)]
     runs = [run for run in runs if run[0].get("seed", 0) == 0]
     exact = [rows for config, rows in runs if config.get("method") == "ddp"]
     goal = min(row[column] for rows in exact for row in rows if column in row)
@@ -64,9 +86,13 @@ def best(paths, column, nodes):
             groups.setdefault(name, []).append([row | {"bytes": row["real_bytes"]} for row in rows])
     lines = []
     for name, many in groups.items():
+        many = many[: first or None]
         low = min((row for rows in many for row in rows if column in row), key=lambda row: row[column])
         worst = min((row["worst"] for rows in many for row in rows if "worst" in row), default=math.nan)
-        needed = [min(bytes_until(rows, share * goal, column) for rows in many) for share in SHARES]
+        found = [[bytes_until(rows, share * goal, column) for rows in many] for share in SHARES]
+        needed = [median_of_best(each, count) if count else min(each) for each in found]
+        if math.isnan(needed[0]):  # it has too few
+            continue
         cells = [f"{whole / each:.0f}" if each < math.inf else "–" for each in needed]
         own = "–" if math.isnan(worst) else f"{worst:.4f}"
         lines.append((needed[::-1], f"| {name} | {len(many)} | {low[column]:.4f} | {own} | {' | '.join(cells)} |"))
@@ -84,7 +110,7 @@ def seeds(paths, column):
     """Print configurations that ran with several seeds, each against DDP with the same seed and DDP's best setting."""
     groups = {}
     for config, rows in read(paths).values():
-        if rows and column in rows[0]:
+        if has(rows, column):
             same = {name: value for name, value in config.items() if name != "seed"}
             groups.setdefault(json.dumps(same, sort_keys=True), {})[config.get("seed", 0)] = rows
     groups = {name: found for name, found in groups.items() if len(found) > 1}
@@ -122,7 +148,7 @@ def keep(paths, target):
 def main(paths, column):
     runs = read(paths)
     exact = [rows for config, rows in runs.values() if config.get("method") == "ddp" and config.get("nodes", 8) == 8]
-    exact = [rows for rows in exact if rows and column in rows[0]]
+    exact = [rows for rows in exact if has(rows, column)]
     best = min((row[column] for rows in exact for row in rows if column in row), default=math.inf)
     whole = min((bytes_until(rows, best, column) for rows in exact), default=math.nan)
     same = [min((bytes_until(rows, share * best, column) for rows in exact), default=math.nan) for share in SHARES]
@@ -132,7 +158,7 @@ def main(paths, column):
     )
     lines = []
     for config, rows in runs.values():
-        if not rows or column not in rows[0]:
+        if not has(rows, column):
             continue
         cells, key = [], []
         for share, until in zip(SHARES, same, strict=True):
@@ -152,15 +178,17 @@ def main(paths, column):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("files", nargs="+")
-    parser.add_argument("--column", choices=("mean", "smooth"), default="mean")
+    parser.add_argument("--column", choices=("mean", "smooth", "worst"), default="mean")
     parser.add_argument("--keep", help="write the rows that this table needs to a file, instead")
     parser.add_argument("--best", type=int, metavar="NODES", help="one line for each method")
+    parser.add_argument("--of", type=int, default=0, metavar="K", help="with --best: of K configurations of a method")
+    parser.add_argument("--first", type=int, default=0, metavar="K", help="with --best: of the first K only")
     parser.add_argument("--seeds", action="store_true", help="configurations with several seeds, each against DDP's")
     given = parser.parse_args()
     if given.seeds:
         seeds(given.files, given.column)
     elif given.best:
-        best(given.files, given.column, given.best)
+        best(given.files, given.column, given.best, given.of, given.first)
     elif given.keep:
         keep(given.files, given.keep)
     else:
