@@ -4,7 +4,8 @@
                            [--remeasure | --refine | --table | --merge FILE] [--tune-large] [--seeds 3] [--minutes 20]
 
 Each cell is found once and kept in FOLDER/cells.json, so that a second call goes on from there. With --remeasure those
-that are there are measured again, with what was found for them, and with --refine searched around it; these write each
+that are there are measured again, with what was found for them, and with --refine searched around it, and around what
+other rows of its family have found; these write each
 cell as soon as it is done, and go through all, so name columns and methods to go on after an interrupt. Several calls
 with other columns or methods may share a folder, and --merge takes the cells of another file. The table is
 FOLDER/bits.md. Bits are those of encoded bytes with headers; numbers that are not compressed have 32 bits.
@@ -29,7 +30,7 @@ jax.config.update("jax_enable_x64", True)
 
 from columns import COARSE, LARGE, SMALL, columns, named  # noqa: E402
 from measure import SEEDS  # noqa: E402
-from rows import ROWS, SLOW, Cell, TimeUpError  # noqa: E402
+from rows import ROWS, SLOW, Cell, TimeUpError, kin_of  # noqa: E402
 from table import fill_page, kbit, page, summary  # noqa: E402
 
 from lessbits._internal.files import write_whole  # noqa: E402
@@ -70,10 +71,11 @@ def find(told, cells, row, column, target):
     cell = Cell(row, column, target, told.w1a, told.seeds, told.minutes)
     if name in cells and told.remeasure:
         return cell.again(cells[name])
+    beside = {each: cells.get(f"{each}|{named(column, target)}") for each in ROWS}
     if name in cells and told.refine:
-        return cell.refined(cells[name])
+        return cell.refined(cells[name], kin_of(row, beside))
     if ROWS[row].link is not None:
-        return cell.fastest({each: cells.get(f"{each}|{named(column, target)}") for each in ROWS})
+        return cell.fastest(beside)
     anew = (ROWS[row].method or row) in ("tree", "scheduled")
     if f"d={LARGE}" in column and not anew:
         return cell.scaled_up(cells.get(name.replace(str(LARGE), str(SMALL))), told.tune_large)

@@ -25,11 +25,11 @@ BESIDES = 72  # bits of a message besides its coordinates
 def fastest_tree(cell, link, quantizer=None, thrifty=None):
     """Return the fastest tree of those that are fastest by what seed 0 needs with one chunk; None if none gets there.
 
-    `thrifty` is the cell of the tree with the fewest bits, which is tried too.
+    `thrifty` is the cell of the tree with the fewest bits, or of all-reduce, which is tried too.
     """
     two_roots = make_method("twin-tree", cell.problem, cell.network).top  # where a round is shorter so
     kinds = ("twin-tree" if two_roots else "tree",)
-    kinds += ("newton-tree",) if cell.column.startswith("ridge") and quantizer is None else ()
+    kinds += ("newton-tree",) if cell.column.startswith("ridge") else ()
     names = [f"grid:{fineness}" for fineness in FINENESSES] if quantizer is None else [quantizer]
     tried = [(Choice(kind, name), {}) for kind in kinds for name in names]
     if thrifty is not None:

@@ -170,7 +170,7 @@ class Cell:
         """What is fastest on a kind of links, tree or gossip, by what was found for the other rows of the column."""
         row = ROWS[self.row]
         if row.method == "tree":
-            return fastest_tree(self, row.link, row.quantizer, None if row.quantizer else found["tree"])
+            return fastest_tree(self, row.link, row.quantizer, found["all-reduce" if row.quantizer else "tree"])
         return fastest_gossip(self, row.link, [found[name] for name in HASTY if found[name]])
 
     def scaled_up(self, found, tune):
@@ -186,7 +186,7 @@ class Cell:
             if tune:
                 search.refine(min(tried, key=lambda each: each.rank), tuple(found["sizes"]))
 
-        return self.best(searched)
+        return cut_like(found, self.best(searched))
 
     def again(self, found):
         """Measure what was found once more. What is not tuned is chosen anew."""
@@ -194,11 +194,13 @@ class Cell:
             return self.practical()
         if found is None:
             return None
-        measured = self.measure(choice_of(found), found["sizes"])
-        return measured and {**measured, **{name: found[name] for name in ("cut",) if name in found}}
+        return cut_like(found, self.measure(choice_of(found), found["sizes"]))
 
-    def refined(self, found):
-        """Search around what was found: quantizers a little coarser and finer, and step sizes."""
+    def refined(self, found, kin=()):
+        """Search around what was found: quantizers a little coarser and finer, and step sizes.
+
+        Choices and step sizes of `kin` are tried too.
+        """
         if found is None or self.row.endswith("-practical") or self.row == "scheduled" or ROWS[self.row].link:
             return self.again(found)
         fixed = self.row == "algorithm-1" or found["quantizer"] == "float32"
@@ -207,10 +209,13 @@ class Cell:
         def searched(search):
             choices = [choice_of(found), *([] if fixed else neighbours(choice_of(found)))]
             tried = [search.adopt(each, found["sizes"]) for each in choices]
+            tried += [search.adopt(each, sizes) if sizes else search.run(each) for each, sizes in kin]
             search.refine(min(tried, key=lambda each: each.rank), names)
 
         best, before = self.best(searched), self.again(found)
-        return min((each for each in (before, best) if each), key=lambda each: each["bits"], default=None)
+        return cut_like(
+            found, min((each for each in (before, best) if each), key=lambda each: each["bits"], default=None)
+        )
 
     def best_of(self, search, cost=None):
         """Return what costs least with three seeds: the winner with one may not."""
@@ -224,6 +229,26 @@ class Cell:
             if means is not None:
                 costs.append((cost(*means), place))
         return self.measure(ranked[min(costs)[1]].choice, ranked[min(costs)[1]].sizes) if costs else None
+
+
+def kin_of(row, found):
+    """Return choices and step sizes that other rows of a column have found, and that are members of a row's family."""
+    if row == "gossip":
+        practical = found.get("gossip-practical")
+        kin = [(choice_of(practical), practical["sizes"])] if practical else []
+        lead = found.get("lead")  # with θ = γ/(2η) it is gossip with broadcast messages and the corrected step
+        if lead:
+            sizes = {"theta": lead["sizes"]["gamma"] / (2 * lead["sizes"]["eta"])}
+            sizes |= {name: lead["sizes"][name] for name in ("eta", "alpha")}
+            kin.append((Choice("primal-dual", lead["quantizer"], "broadcast", True), sizes))
+        return kin
+    beer = found.get("beer") if row == "motef" else None
+    return [(Choice("motef", beer["quantizer"]), {**beer["sizes"], "momentum": 0.0})] if beer else []
+
+
+def cut_like(start, found):
+    """Return what was found from a start; if the search for that was cut short, so was this one."""
+    return {**found, "cut": True} if found and start.get("cut") else found
 
 
 def choice_of(found):

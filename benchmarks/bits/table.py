@@ -52,7 +52,7 @@ def overview(cells):
         found = found_in(cells, column, target)
         shown = [kbit(bounds(column, target).get("lower bound, any method"))]
         shown += ["—" if row in found and not found[row] else kbit((found.get(row) or {}).get("bits")) for row in SHOWN]
-        shown.insert(6, who(least(found, bits, NEWER)))
+        shown.insert(6, who(found, least(found, bits, NEWER)))
         ours, others = least(found, bits, OURS), least(found, bits, OTHERS)
         lines.append(f"| {named(column, target)} | " + " | ".join([*shown, ratio(others, ours)]) + " |")
     return "\n".join(lines) + "\n"
@@ -119,10 +119,10 @@ def summary(cells):
         default = found.get("tree-practical")
         cellwise = [
             kbit(bounds(column, target).get("lower bound, any method")),
-            who(best),
-            who(other),
+            who(found, best),
+            who(found, other),
             ratio(other, mine),
-            who(gossip),
+            who(found, gossip),
             ratio(other, gossip),
             ratio((default["bits"],), mine) if default else "",
         ]
@@ -172,8 +172,8 @@ def choices(cell):
     return ", ".join(each for each in kind if each)
 
 
-def who(entry):
-    return "" if entry is None else f"{kbit(entry[0])} {ROWS[entry[1]].title}"
+def who(found, entry):
+    return "" if entry is None else f"{kbit(entry[0])} {ROWS[entry[1]].title}{remarks(found[entry[1]])}"
 
 
 def ratio(one, other):
