@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +12,10 @@ from tiers import slow_but
 
 from lessbits.errors import InputError, WireError
 from lessbits.networks import make_network
-from lessbits.neural import Gossip, Rule, ThreadLinks
+from lessbits.neural import Gossip, Rule, ThreadLinks, arithmetic
 from lessbits.neural.layout import Layout
 from lessbits.neural.quantizers import WeightQuantizer
+from lessbits.training import pieces
 from lessbits.training.partners import neighbours, turns
 
 NODES, EVERY = 4, 3
@@ -112,6 +114,15 @@ def test_nodes_come_together_and_send_fewer_bits(quantizer):
         assert gossip.exchanges == 20
         assert 0 < gossip.bits < 20 * 32 * found.size
         assert "20 exchanges" in gossip.report()
+
+
+@pytest.mark.parametrize("in_turn", slow_but([True], [True, False]))
+def test_vectors_that_are_moved_in_parts_are_the_same(in_turn, monkeypatch):
+    whole, _ = run_nodes(7, Rule(turns=in_turn))[1]
+    monkeypatch.setattr(arithmetic, "parts", partial(pieces.parts, most=13))
+    in_parts, gossip = run_nodes(7, Rule(turns=in_turn))[1]
+    assert len(list(arithmetic.parts(gossip.layout.size))) == 5
+    np.testing.assert_array_equal(in_parts, whole)
 
 
 def test_arrays_of_64_bits_are_rounded_to_32_at_exchanges_only():

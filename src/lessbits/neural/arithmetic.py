@@ -4,14 +4,19 @@ Products have their last bit cleared before they are added (`separate`), so that
 in one program and not in the other: that is why both give the same bits.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from lessbits._internal.summation import separate
+from lessbits.training.pieces import parts
 from lessbits.training.rule import Rule
+
+Pull = Callable[[slice], jax.Array]  # returns some coordinates of what nodes disagree about
 
 
 class Numbers(NamedTuple):
@@ -46,12 +51,32 @@ def finish(old: jax.Array, x: jax.Array, dual: jax.Array, momentum: jax.Array, p
     return Moved(old - separate(ahead * rule.rate), dual - pull, momentum)
 
 
-@partial(jax.jit, donate_argnums=(0, 2, 3))
-def finish_in_place(
-    old: jax.Array, x: jax.Array, dual: jax.Array, momentum: jax.Array, pull: jax.Array, rule: Numbers
-) -> Moved:
-    """Do what `finish` does, in the memory of the old model, the dual and the momentum, which are gone then."""
-    return finish(old, x, dual, momentum, pull, rule)
+@partial(jax.jit, static_argnames="length")
+def _cut(vector: jax.Array, start: jax.Array, length: int) -> jax.Array:
+    return lax.dynamic_slice_in_dim(vector, start, length, axis=1)
+
+
+def cut(vector: jax.Array, part: slice) -> jax.Array:
+    """Return some coordinates of a row. Parts of one length share a program, wherever they are."""
+    return _cut(vector, jnp.int32(part.start), part.stop - part.start)
+
+
+def finish_in_parts(kept: Moved, x: jax.Array, pull: Pull, rule: Numbers) -> Moved:
+    """Do what `finish` does, part by part, in the memory of what is kept, which is gone then.
+
+    Writing is a program of its own: one that writes three vectors which depend on each other copies two of them.
+    """
+    for part in parts(x.shape[1]):
+        old, dual, momentum, here = (cut(vector, part) for vector in (*kept, x))
+        moved = finish(old, here, dual, momentum, pull(part), rule)
+        pairs = zip(kept, moved, strict=True)
+        kept = Moved(*(_put(vector, made, jnp.int32(part.start)) for vector, made in pairs))
+    return jax.block_until_ready(kept)  # until then the program that is under way holds x
+
+
+@partial(jax.jit, donate_argnums=0)
+def _put(vector: jax.Array, part: jax.Array, start: jax.Array) -> jax.Array:
+    return lax.dynamic_update_slice_in_dim(vector, part, start, axis=1)
 
 
 @jax.jit

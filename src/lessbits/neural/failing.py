@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lessbits.neural.arithmetic import weighted
-from lessbits.neural.memory import Memory
+from lessbits.neural.arithmetic import cut, weighted
+from lessbits.neural.memory import Memory, zeros
 from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.training.failing import FailingLinks
 from lessbits.training.peer_links import PeerLinks
@@ -66,10 +66,10 @@ class PerLink(FailingLinks, Memory):
             self.take(other, turn)
         self.mine = {}
 
-    def pull(self, turn: int) -> jax.Array:
+    def pull(self, turn: int, part: slice) -> jax.Array:
         """Return the weighted disagreement with those that were heard."""
-        pull = self.zeros()
+        pull = zeros(part)
         for other in self.spoke:
             weight = self.rounds[turn % len(self.rounds)][other]
-            pull = pull + weighted(self.shared[other].gap, jnp.full(1, weight, jnp.float32))
+            pull = pull + weighted(cut(self.shared[other].gap, part), jnp.full(1, weight, jnp.float32))
         return pull

@@ -11,7 +11,7 @@ import numpy as np
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
 from lessbits.networks import Network
-from lessbits.neural.arithmetic import Numbers, finish_in_place, nesterov
+from lessbits.neural.arithmetic import Moved, Numbers, finish_in_parts, nesterov
 from lessbits.neural.layout import Layout, Tree
 from lessbits.neural.memory import Broadcast, InTurn, Memory
 from lessbits.neural.quantizers import WeightQuantizer
@@ -96,6 +96,7 @@ class Gossip:
         self.dual = jnp.zeros_like(self.old)
         self.momentum = jnp.zeros_like(self.old)
         self._add = jax.jit(self.layout.add)
+        self._gather_added = jax.jit(self.layout.gather_added)
         self.memory: Memory | TreeSums | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
         self.met = True
@@ -117,18 +118,24 @@ class Gossip:
         self._open()
         self.steps += 1
         self.links.reached = Reached(self.steps, self.exchanges)
-        if self.rule.numbers.dual and self.exchanges:
-            share = self.rule.numbers.dual / self.intervals.length(self.steps)
-            params = self._add(params, self.dual[0], jnp.float32(share))
-        return self.exchange(params) if self.intervals.due(self.steps) else params
+        due = self.intervals.due(self.steps)
+        if not (self.rule.numbers.dual and self.exchanges):
+            return self.exchange(params) if due else params
+        share = jnp.float32(self.rule.numbers.dual / self.intervals.length(self.steps))
+        if due and self.memory is not None:  # without another tree of parameters
+            return self._exchange(params, self._checked(params, self._gather_added(params, self.dual, share)))
+        return self._add(params, self.dual, share)
 
     def exchange(self, params: Tree) -> Tree:
         """Exchange now, and return the parameters to go on with. All nodes must do so at the same time."""
         self.layout.check(params)
         self._open()
         x = self._gather(params)
-        if self.memory is None:
-            return params
+        return params if self.memory is None else self._exchange(params, x)
+
+    def _exchange(self, params: Tree, x: jax.Array) -> Tree:
+        """Exchange a model, and return parameters like these to go on with."""
+        assert self.memory is not None
         if self.carry is not None:
             late = separate(self.dual * self.numbers.dual)  # which could not be added to 16 bits at each step
             x = jnp.where(self.layout.short[None], x + late, x)
@@ -140,9 +147,9 @@ class Gossip:
         else:
             memory, turn = self.memory, self.exchanges
             pull = memory.late(turn - 1) if self.overlap else memory.exchange(x, turn)
-            moved = finish_in_place(self.old, x, self.dual, self.momentum, pull, self.numbers)
+            moved = finish_in_parts(Moved(self.old, self.dual, self.momentum), x, pull, self.numbers)
             self.old, self.dual, self.momentum = moved
-            del x, pull
+            del x
             if self.overlap:
                 memory.launch(self.old, turn)
         params = self._scatter(params, self.old)
@@ -160,7 +167,7 @@ class Gossip:
         self.layout.check(params)
         if not isinstance(self.memory, Memory) or not self.memory.waits:
             return params
-        pull = separate(self.memory.late(self.exchanges - 1) * self.numbers.theta)
+        pull = separate(self.memory.late(self.exchanges - 1)(slice(0, self.layout.size)) * self.numbers.theta)
         self.dual = self.dual - pull
         return self._scatter(params, self._gather(params) - pull)
 
@@ -210,7 +217,10 @@ class Gossip:
         self.links.close()
 
     def _gather(self, params: Tree) -> jax.Array:
-        vector = self.layout.gather_row(params)
+        return self._checked(params, self.layout.gather_row(params))
+
+    def _checked(self, params: Tree, vector: jax.Array) -> jax.Array:
+        """Return a vector of parameters with what rounding to 16 bits has taken away."""
         vector = vector if self.carry is None else vector + self.carry
         self.layout.check_finite(params, vector)
         return vector

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from lessbits._internal.pytrees import traced
 from lessbits._internal.summation import separate
@@ -82,7 +83,7 @@ class Layout:
     def check_finite(self, params: Tree, vector: jax.Array) -> None:
         """Raise if a number is not finite."""
         check_values(params)
-        if bool(jnp.isfinite(vector).all()):
+        if bool(_all_finite(vector)):
             return
         wrong = [
             leaf.name
@@ -113,25 +114,41 @@ class Layout:
         return jax.tree.unflatten(self.structure, [value if leaf is None else next(made) for leaf, value in values])
 
     def add(self, params: Tree, vector: jax.Array, factor: jax.Array) -> Tree:
-        """Add a vector times a factor to arrays of 32 bits and more; in 16 bits a small change would be lost."""
-        made = []
-        for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True):
-            if leaf is None or leaf.dtype.itemsize < 4:
-                made.append(value)
-                continue
-            part = separate(vector[leaf.start : leaf.end] * factor)
-            made.append(value + part.reshape(leaf.shape).astype(leaf.dtype))
+        """Add a vector or row times a factor to arrays of 32 bits and more; in 16 bits a small change would be lost."""
+        values = zip(self.leaves, jax.tree.leaves(params), strict=True)
+        flat = vector.reshape(-1)
+        made = [value if leaf is None else _added(leaf, value, flat, factor) for leaf, value in values]
         return jax.tree.unflatten(self.structure, made)
+
+    def gather_added(self, params: Tree, vector: jax.Array, factor: jax.Array) -> jax.Array:
+        """Return what `add` makes as one row, written array by array, so that nothing else of its size is made."""
+        row, flat = jnp.zeros((1, self.size), jnp.float32), vector.reshape(-1)
+        for leaf, value in zip(self.entries, self._values(params), strict=True):
+            made = _added(leaf, value, flat, factor).astype(jnp.float32).reshape(1, -1)
+            row = lax.dynamic_update_slice(row, made, (0, leaf.start))
+        return row
 
     def digest(self) -> bytes:
         """Return bytes that differ between models with other names, shapes or types."""
         return model_mark((leaf.name, leaf.shape, str(leaf.dtype)) for leaf in self.entries)
 
 
+def _added(leaf: Leaf, value: jax.Array, flat: jax.Array, factor: jax.Array) -> jax.Array:
+    if leaf.dtype.itemsize < 4:
+        return value
+    part = separate(flat[leaf.start : leaf.end] * factor)
+    return value + part.reshape(leaf.shape).astype(leaf.dtype)
+
+
 @partial(jax.jit, static_argnames="rows")
 def _joined(values: list[Any], rows: tuple[int, ...]) -> jax.Array:
     """Return arrays as one, compiled so that nothing else of its size is made."""
     return jnp.concatenate([value.astype(jnp.float32).reshape(*rows, -1) for value in values], axis=-1)
+
+
+@jax.jit
+def _all_finite(vector: jax.Array) -> jax.Array:
+    return jnp.isfinite(vector).all()
 
 
 @partial(jax.jit, static_argnames="leaves")

@@ -15,7 +15,7 @@ from jax import lax
 
 from lessbits._internal.randomness import Draws, Step, make_seed, message_draws
 from lessbits.networks import Network
-from lessbits.neural.arithmetic import weighted
+from lessbits.neural.arithmetic import Pull, cut, weighted
 from lessbits.neural.quantizers import WeightQuantizer, row_of
 from lessbits.training.flight import Flight
 from lessbits.training.links import Links
@@ -100,6 +100,11 @@ def add_at(vector: jax.Array, start: jax.Array, part: jax.Array) -> jax.Array:
     return lax.dynamic_update_slice_in_dim(vector, here + part, start, axis=1)
 
 
+def zeros(part: slice) -> jax.Array:
+    """Return zeros for some coordinates."""
+    return jnp.zeros((1, part.stop - part.start), jnp.float32)
+
+
 class Memory(Messages, ABC):
     """Sends the difference of a model to what neighbours know, and finds the disagreement with them.
 
@@ -117,13 +122,13 @@ class Memory(Messages, ABC):
         """Take the frames of neighbours; who is gone has none."""
 
     @abstractmethod
-    def pull(self, turn: int) -> jax.Array:
-        """Return Σ_j w_ij (h_i - h_j) over those that spoke in this turn, [1, size], after `receive`."""
+    def pull(self, turn: int, part: slice) -> jax.Array:
+        """Return a part of Σ_j w_ij (h_i - h_j) over those that spoke in this turn, [1, length], after `receive`."""
 
-    def exchange(self, x: jax.Array, turn: int) -> jax.Array:
+    def exchange(self, x: jax.Array, turn: int) -> Pull:
         """Exchange messages that tell of a model, and return what they pull at."""
         self.receive(self.carry(self.send(x, turn)), turn)
-        return self.pull(turn)
+        return partial(self.pull, turn)
 
     def launch(self, x: jax.Array, turn: int) -> None:
         """Send messages that tell of a model, and do not wait for the neighbours'."""
@@ -138,10 +143,10 @@ class Memory(Messages, ABC):
             self.receive(received, turn)
         return self.waits
 
-    def late(self, turn: int) -> jax.Array:
+    def late(self, turn: int) -> Pull:
         """Return what the messages of an earlier turn pull at, once; zeros if there were none."""
         waits, self.waits = self.land(), False
-        return self.pull(turn) if waits else jnp.zeros((1, self.quantizer.dim), jnp.float32)
+        return partial(self.pull, turn) if waits else zeros
 
     def encode(self, x: jax.Array, names: Sequence[str], draws: Draws) -> bytes:
         """Return the body of Q(x - h), and add it to the memories of these names, of which the first is h."""
@@ -180,9 +185,9 @@ class Broadcast(Memory):
             for begin, theirs in self.read(self.open(other, frame, turn)):
                 self.add("others", begin, weighted(theirs, weight))
 
-    def pull(self, turn: int) -> jax.Array:
+    def pull(self, turn: int, part: slice) -> jax.Array:
         """Return the disagreement with all."""
-        return weighted(self.arrays["own"], self.total) - self.arrays["others"]
+        return weighted(cut(self.arrays["own"], part), self.total) - cut(self.arrays["others"], part)
 
 
 class InTurn(Memory):
@@ -213,9 +218,7 @@ class InTurn(Memory):
             for begin, theirs in self.read(self.open(other, frame, turn)):
                 self.add(f"gap.{other}", begin, -theirs)
 
-    def pull(self, turn: int) -> jax.Array:
+    def pull(self, turn: int, part: slice) -> jax.Array:
         """Return half of the disagreement: the other half is the neighbour's."""
         other = self.order[turn % len(self.order)]
-        if other is None:
-            return jnp.zeros_like(next(iter(self.arrays.values())))
-        return self.arrays[f"gap.{other}"] * jnp.float32(0.5)
+        return zeros(part) if other is None else cut(self.arrays[f"gap.{other}"], part) * jnp.float32(0.5)

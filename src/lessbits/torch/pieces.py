@@ -13,7 +13,7 @@ import torch
 from lessbits.codecs.base import Codec
 from lessbits.codecs.joined import JoinedCodec
 from lessbits.torch.quantizers import WeightQuantizer, weight_quantizer
-from lessbits.training.pieces import MOST_COORDINATES, Spelling, choose_quantizers
+from lessbits.training.pieces import MOST_COORDINATES, Spelling, choose_quantizers, parts
 
 MOST_AT_ONCE = 2**17  # coordinates of a part: several vectors of that length are made of each
 
@@ -66,6 +66,4 @@ class Pieces:
 
     def parts(self) -> Iterator[slice]:
         """Yield slices of the vector that are no longer than a piece, for work on each coordinate alone."""
-        most = min(self.most, MOST_AT_ONCE)
-        for start in range(0, self.size, most):
-            yield slice(start, min(start + most, self.size))
+        return parts(self.size, min(self.most, MOST_AT_ONCE))

@@ -18,6 +18,12 @@ Spelling = str | Mapping[str, str]
 EXACT = BlockSpelling("exact")
 
 
+def parts(size: int, most: int = MOST_COORDINATES) -> Iterator[slice]:
+    """Yield slices of a vector with so many coordinates at most, for work on each coordinate alone."""
+    for start in range(0, size, most):
+        yield slice(start, min(start + most, size))
+
+
 class Cut(NamedTuple):
     """Blocks that follow each other and have one quantizer, from a coordinate of the model's vector on."""
 
