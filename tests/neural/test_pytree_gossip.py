@@ -208,7 +208,23 @@ def test_mistakes_at_the_start_are_told_in_one_line():
     different = mistake(lambda node: {"params": {"w": jnp.ones(2 + node)}}, nodes=2)
     assert "nodes 0 and 1 have different models" in different
     assert "same seed" in mistake(lambda node: {"params": {"w": jnp.ones(2) * node}}, nodes=2)
+    for own, other in (
+        (np.arange(3), np.zeros(3, int)),
+        (7, 8),
+        (True, False),
+        (jnp.ones(2, bool), jnp.zeros(2, bool)),
+    ):
+        told = mistake(lambda node, kept=(own, other): {"params": {"w": jnp.ones(2), "own": kept[node]}}, 2)
+        assert "start from different numbers" in told
     assert "different settings" in mistake(lambda node: {"every": 2 + node}, nodes=2)
+
+
+def test_nodes_may_have_their_own_keys_and_functions():
+    def one(links):
+        params = {"w": jnp.ones(2), "key": jax.random.key(links.node), "do": lambda: 0, "kind": "a"}
+        return Gossip(params, links=links).fixed
+
+    assert ThreadLinks.run(2, one) == [b"", b""]
 
 
 def test_changed_parameters_are_told_in_one_line():

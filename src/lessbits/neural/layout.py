@@ -14,7 +14,7 @@ from jax import lax
 from lessbits._internal.pytrees import traced
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError
-from lessbits.training.marks import model_mark
+from lessbits.training.marks import fixed_mark, model_mark
 
 Tree = Any  # of arrays
 
@@ -37,7 +37,7 @@ class Layout:
         self.leaves: list[Leaf | None] = []  # None for what is not exchanged
         end = 0
         for path, value in jax.tree_util.tree_leaves_with_path(params):
-            name = jax.tree_util.keystr(path, simple=True, separator=".") or "params"
+            name = _name(path)
             if not _exchanged(name, value):
                 self.leaves.append(None)
                 continue
@@ -93,6 +93,20 @@ class Layout:
         raise InputError(
             f"{(wrong or ['a carried rest'])[0]!r} has NaN or infinite numbers, which would reach all nodes: lower the "
             "learning rate, clip gradients, or start again from a checkpoint"
+        )
+
+    def fixed(self, params: Tree) -> bytes:
+        """Return bytes that differ between parameters with other values in what is not exchanged.
+
+        Keys of random numbers and functions do not count: nodes may have their own.
+        """
+        check_values(params)
+        pairs = zip(jax.tree_util.tree_leaves_with_path(params), self.leaves, strict=True)
+        kept = ((_name(path), value) for (path, value), leaf in pairs if leaf is None)
+        return fixed_mark(
+            (name, np.shape(value), str(np.asarray(value).dtype), [np.asarray(value)])
+            for name, value in kept
+            if _plain(value)
         )
 
     def gather(self, params: Tree) -> jax.Array:
@@ -164,6 +178,17 @@ def check_values(params: Tree) -> None:
             "the parameters have no values here, as JAX is tracing a function: call Gossip and its step outside of "
             "jax.jit, jax.grad, jax.vmap and jax.lax.scan"
         )
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".") or "params"
+
+
+def _plain(value: Any) -> bool:
+    """Return whether a leaf is a number or an array of whole numbers, True or False."""
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool
+    return isinstance(value, int) and abs(value) < 2**63
 
 
 def _exchanged(name: str, value: Any) -> bool:

@@ -6,13 +6,17 @@ not persistent, which every node makes by itself.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from lessbits.errors import InputError
-from lessbits.training.marks import model_mark
+from lessbits.training.marks import fixed_mark, model_mark
 from lessbits.training.pieces import MOST_COORDINATES
+
+BATCHES = "num_batches_tracked"  # of batch normalization, which nodes may have different numbers of
 
 
 class Kind(NamedTuple):
@@ -71,6 +75,14 @@ class Layout:
             for entry in trained
             if entry.tensor.dtype.itemsize < 4
         }
+
+    @cached_property
+    def fixed(self) -> bytes:
+        """Bytes that differ between models with other values in what is not exchanged, when it is first asked for."""
+        return fixed_mark(
+            (name, tensor.shape, str(tensor.dtype).removeprefix("torch."), _bytes(tensor))
+            for name, tensor in _kept(self.model)
+        )
 
     @property
     def buffers(self) -> list[str]:
@@ -211,6 +223,26 @@ def _tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for name, buffer in model.named_buffers():
         if buffer.dtype.is_floating_point and buffer.numel() and id(buffer) in kept:
             yield name, buffer
+
+
+def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield frozen parameters, and the persistent buffers that are not exchanged, but for those that count batches."""
+    exchanged = {id(tensor) for _, tensor in _tensors(model)}
+    kept = {id(buffer) for module in model.modules() for buffer in _persistent(module)}
+    for name, parameter in model.named_parameters():
+        if id(parameter) not in exchanged:
+            yield name, parameter
+    for name, buffer in model.named_buffers():
+        if id(buffer) in kept and id(buffer) not in exchanged and not name.endswith(BATCHES):
+            yield name, buffer
+
+
+@torch.no_grad()
+def _bytes(tensor: torch.Tensor) -> Iterator[np.ndarray]:
+    """Yield the values of a tensor as bytes, part by part, to save memory; nothing if it is sparse or quantized."""
+    if tensor.layout is torch.strided and not tensor.is_quantized:
+        for part in _flat(tensor).split(MOST_COORDINATES):
+            yield part.contiguous().view(torch.uint8).cpu().numpy()
 
 
 def _persistent(module: torch.nn.Module) -> Iterator[torch.Tensor]:
