@@ -24,6 +24,8 @@ from lessbits.training.state import sent_line, tell
 if TYPE_CHECKING:
     import optax
 
+SPLIT = "the samples are split for"  # so many nodes
+
 
 @dataclass(frozen=True)
 class SimulateOptions:
@@ -77,7 +79,8 @@ def simulate(
     if not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
         raise InputError(f"the optimizer is {shown(optimizer)}, but it must be one of optax, such as optax.adamw(1e-3)")
     chosen = SimulateOptions() if options is None else options
-    run = _Run(problem, optimizer, find_method(method), network_of(network, problem.nodes), seed, chosen)
+    check_kind("options", chosen, SimulateOptions, "make one with lessbits.neural.SimulateOptions(…)")
+    run = _Run(problem, optimizer, find_method(method), network_of(network, problem.nodes, SPLIT), seed, chosen)
     for step in range(1, steps + 1):
         last = step == steps or step % chosen.record == 0
         if step == run.method.seeded:

@@ -89,11 +89,11 @@ def network_between(links: Links, network: str | Network) -> Network | None:
     return network_of(network, links.nodes) if links.nodes > 1 else None
 
 
-def network_of(network: str | Network, nodes: int) -> Network:
-    """Return a network that was given or named, and check that it has so many nodes."""
+def network_of(network: str | Network, nodes: int, why: str = "the processes that were started are") -> Network:
+    """Return a network that was given or named, and check that it has so many nodes; `why` says where they are from."""
     made = make_network(network, nodes=nodes) if isinstance(network, str) else network
     if not isinstance(made, Network):
         raise InputError(f"the network is {shown(network)}, but it must be a name such as 'ring', or a Network")
     if made.nodes != nodes:
-        raise InputError(f"the network has {made.nodes} nodes, but {nodes} processes were started")
+        raise InputError(f"the network has {made.nodes} nodes, but {why} {nodes}")
     return made
