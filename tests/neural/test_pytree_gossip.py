@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -268,6 +269,18 @@ def test_quantizers_by_layer_and_progress(capfd):
     told = mistake(lambda node: {"quantizer": {"body.*": "block:1", "*": "exact"}})
     assert "'body.*'" in told
     assert "'in.b'" in told
+
+
+def test_links_may_be_any_object_with_node_nodes_and_exchange():
+    def one(links):
+        params = make_params()
+        given = SimpleNamespace(node=links.node, nodes=links.nodes, exchange=links.exchange)
+        gossip = Gossip(params, EVERY, links=given)
+        params = train(params, links.node, EVERY, gossip)
+        gossip.close()
+        return gossip.exchanges
+
+    assert ThreadLinks.run(2, one) == [1, 1]
 
 
 def test_a_message_of_another_exchange_is_refused():
