@@ -203,6 +203,9 @@ def test_mistakes_at_the_start_are_told_in_one_line():
     assert "block:1.0" in mistake(lambda node: {"quantizer": "dit-4"})
     assert "Rule" in mistake(lambda node: {"rule": 0.3})
     assert "nothing to train" in mistake(lambda node: {"params": {"count": jnp.arange(3)}})
+    assert "are a generator without" in mistake(lambda node: {"params": (each for each in [jnp.ones(2)])})
+    assert "are a function without" in mistake(lambda node: {"params": make_params})
+    assert "are a dict without" in mistake(lambda node: {"params": {}})
     assert "jnp.asarray(0.5)" in mistake(lambda node: {"params": {"w": 0.5}})
     assert "real" in mistake(lambda node: {"params": jnp.ones(2, jnp.complex64)})
     assert "'w' has NaN" in mistake(lambda node: {"params": {"w": jnp.asarray([np.nan], jnp.float32)}})
@@ -218,6 +221,12 @@ def test_mistakes_at_the_start_are_told_in_one_line():
         told = mistake(lambda node, kept=(own, other): {"params": {"w": jnp.ones(2), "own": kept[node]}}, 2)
         assert "start from different numbers" in told
     assert "different settings" in mistake(lambda node: {"every": 2 + node}, nodes=2)
+
+
+def test_arrays_of_numpy_that_jax_would_round_are_refused_at_the_start():
+    with jax.enable_x64(False), pytest.raises(InputError, match=r"'a' is a NumPy array of float64, .*jnp\.asarray"):
+        Gossip({"a": np.zeros(3)}, every=1)
+    Gossip({"a": np.zeros(3)}, every=1)
 
 
 def test_nodes_may_have_their_own_keys_and_functions():

@@ -3,6 +3,7 @@
 Floating-point leaves are exchanged, in the order of the tree; whole numbers and other leaves stay as they are.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ class Layout:
     """The order of a tree's arrays in a vector; `short` says where they have 16 bits."""
 
     def __init__(self, params: Tree) -> None:
+        if isinstance(params, Iterator):  # which JAX takes for a leaf, and will not at some time
+            raise _nothing(params)
         self.structure: Any = jax.tree.structure(params)
         self.leaves: list[Leaf | None] = []  # None for what is not exchanged
         end = 0
@@ -46,7 +49,7 @@ class Layout:
             end += size
         self.entries = [leaf for leaf in self.leaves if leaf is not None]
         if not end:
-            raise InputError("the parameters have no floating-point numbers, so that there is nothing to train")
+            raise _nothing(params)
         self.size = end
         self.rounded = any(leaf.dtype.itemsize < 4 for leaf in self.entries)
         mask = np.zeros(end, bool)
@@ -180,6 +183,15 @@ def check_values(params: Tree) -> None:
         )
 
 
+def _nothing(params: Tree) -> InputError:
+    """Return the error of parameters without floating-point arrays, which says what they are."""
+    kind = type(params).__name__
+    return InputError(
+        f"the parameters are {'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind} without floating-point arrays, so that "
+        "there is nothing to train: give a pytree of arrays"
+    )
+
+
 def _name(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".") or "params"
 
@@ -200,4 +212,9 @@ def _exchanged(name: str, value: Any) -> bool:
         return False
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         raise InputError(f"{name!r} is of {value.dtype}, but parameters must be real floating-point numbers")
+    if value.dtype == np.float64 and jnp.result_type(float) == np.float32:  # of NumPy, without x64
+        raise InputError(
+            f"{name!r} is a NumPy array of float64, which JAX turns into float32: write "
+            "jax.tree.map(jnp.asarray, params) before, or set jax_enable_x64"
+        )
     return bool(jnp.issubdtype(value.dtype, jnp.floating))
