@@ -114,8 +114,9 @@ class Settings(Fields):
             # Registered methods, whose step sizes are a dict, are not known to the command line.
             if setting not in self.model_fields_set or value == field.default or isinstance(value, dict):
                 continue
-            number = isinstance(value, float)
-            words += [flag] if value is True else [flag, f"{value:.4g}" if number else shlex.quote(str(value))]
+            # A method that is made for its target is another one if digits are cut.
+            short = isinstance(value, float) and (setting != "until" or float(f"{value:.4g}") == value)
+            words += [flag] if value is True else [flag, f"{value:.4g}" if short else shlex.quote(str(value))]
         return " ".join(words)
 
     def to_toml(self) -> str:
