@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from lessbits.errors import InputError
 from lessbits.training.marks import fixed_mark, model_mark
 from lessbits.training.pieces import MOST_COORDINATES
 
+KINDS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 BATCHES = "num_batches_tracked"  # of batch normalization, which nodes may have different numbers of
 
 
@@ -60,6 +62,7 @@ class Layout:
         self.entries: list[Entry] = []
         end = 0
         for name, tensor in _tensors(model):
+            _check_numbers(name, tensor)
             self.entries.append(Entry(name, tensor, Kind.of(tensor), end))
             end += tensor.numel()
         trained = [entry for entry in self.entries if isinstance(entry.tensor, torch.nn.Parameter)]
@@ -79,6 +82,8 @@ class Layout:
     @cached_property
     def fixed(self) -> bytes:
         """Bytes that differ between models with other values in what is not exchanged, when it is first asked for."""
+        for name, tensor in _kept(self.model):
+            _check_made(name, tensor)
         return fixed_mark(
             (name, tensor.shape, str(tensor.dtype).removeprefix("torch."), _bytes(tensor))
             for name, tensor in _kept(self.model)
@@ -206,6 +211,22 @@ class Layout:
         return model_mark(
             (entry.name, entry.tensor.shape, str(entry.tensor.dtype).removeprefix("torch.")) for entry in self.entries
         )
+
+
+def _check_numbers(name: str, tensor: torch.Tensor) -> None:
+    """Raise if a tensor that is to be exchanged has no numbers yet, or numbers that are too short to be trained."""
+    _check_made(name, tensor)
+    if tensor.dtype not in KINDS:
+        kinds = ", ".join(str(kind).removeprefix("torch.") for kind in KINDS)
+        raise InputError(f"{name!r} is of {tensor.dtype}, but what is exchanged must be of one of {kinds}: convert it")
+
+
+def _check_made(name: str, tensor: torch.Tensor) -> None:
+    """Raise if a tensor has no numbers yet."""
+    if is_lazy(tensor):
+        raise InputError(f"{name!r} has no shape yet: call the model once before it is wrapped, at all nodes alike")
+    if tensor.is_meta:
+        raise InputError(f"{name!r} is on the meta device, without numbers: fill the model before it is wrapped")
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
