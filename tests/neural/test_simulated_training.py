@@ -290,3 +290,13 @@ def test_what_to_write_is_said():
         simulate(PROBLEM, OPTIMIZER, neural.GossipInTurn)
     with pytest.raises(InputError, match=r"Metric\(function, data\)"):
         made(metrics={"a": samples})
+
+
+def test_a_run_without_an_exchange_is_warned_of(caplog):
+    trained(neural.DPsgd(every=500), steps=2)
+    assert "no exchange took place in 2 steps" in caplog.text
+    caplog.clear()
+    trained(neural.DPsgd(every=2), steps=2)
+    trained("none", steps=2)
+    trained("ddp", steps=2)
+    assert caplog.text == ""

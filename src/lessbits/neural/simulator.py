@@ -1,5 +1,6 @@
 """`simulate`: n nodes that train a model on one device, with any of the methods."""
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.randomness import make_seed
+from lessbits._internal.wording import counted
 from lessbits.errors import InputError, check_flag, check_kind, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.neural.layout import Layout
 from lessbits.neural.methods import find_method
+from lessbits.neural.methods.averaged import NoExchange
 from lessbits.neural.methods.base import SEED_QUANTIZER, Exchanged, Message, NeuralMethod, Room
 from lessbits.neural.problem import NeuralProblem
 from lessbits.neural.programs import judge_program, local_program, over_nodes, sent_bytes
@@ -24,6 +27,7 @@ from lessbits.training.state import sent_line, tell
 if TYPE_CHECKING:
     import optax
 
+logger = logging.getLogger("lessbits")
 SPLIT = "the samples are split for"  # so many nodes
 
 
@@ -94,6 +98,10 @@ def simulate(
             run.judge()
         if run.diverged:
             break
+    if steps and not (run.exchanges or run.diverged or isinstance(run.method, NoExchange)):
+        logger.warning(
+            f"no exchange took place in {counted(steps, 'step')}: take more steps, or a shorter every or alone"
+        )
     return run.trace()
 
 
