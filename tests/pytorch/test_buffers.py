@@ -124,3 +124,25 @@ def test_nodes_that_differ_in_what_is_not_exchanged_are_told_so(other):
             ThreadLinks.run(2, one)
     else:
         assert len(set(ThreadLinks.run(2, one))) == 1
+
+
+class Packed(torch.Tensor):
+    """A kind of tensor that cannot be read as bytes, as some quantized ones."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), named=None):
+        if "view" in str(function):
+            raise NotImplementedError
+        return super().__torch_function__(function, types, arguments, named or {})
+
+
+def test_frozen_tensors_of_other_kinds_are_no_obstacle():
+    def one(links):
+        model = torch.nn.Linear(2, 2, bias=False)
+        torch.nn.init.zeros_(model.weight)
+        model.register_buffer("sparse", torch.eye(2, dtype=torch.int64).to_sparse())
+        model.packed = torch.nn.Parameter(torch.zeros(2).as_subclass(Packed), requires_grad=False)
+        model.register_parameter("short", torch.nn.Parameter(torch.zeros(2, dtype=torch.bfloat16), requires_grad=False))
+        return Gossip(model, links=links).layout.fixed
+
+    assert len(set(ThreadLinks.run(2, one))) == 1

@@ -260,8 +260,9 @@ def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 @torch.no_grad()
 def _bytes(tensor: torch.Tensor) -> Iterator[np.ndarray]:
-    """Yield the values of a tensor as bytes, part by part, to save memory; nothing if it is sparse or quantized."""
-    if tensor.layout is torch.strided and not tensor.is_quantized:
+    """Yield the values of a tensor as bytes, part by part, to save memory; nothing of sparse and quantized kinds."""
+    plain = type(tensor.data) is torch.Tensor  # other classes, such as those of torchao, have no bytes of their own
+    if plain and tensor.layout is torch.strided and not tensor.is_quantized:
         for part in _flat(tensor).split(MOST_COORDINATES):
             yield part.contiguous().view(torch.uint8).cpu().numpy()
 
