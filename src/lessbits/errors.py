@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_LISTED = 20  # names that are listed beside the one that was meant
+NEAR = 0.6  # how alike a name must be to one that is meant: "foo" is no "choco"
 LARGEST_SEED = 2**64 - 1
 LARGEST_CONDITION = 1e15  # beyond, 1/κ is lost in the rounding of float64
 LONGEST_NAME = 255  # bytes in the name of a file, on all common file systems
@@ -98,7 +99,7 @@ def check_name(kind: str, given: str, allowed: Iterable[str]) -> str:
     if given in names:
         return given
     lower = {name.lower(): name for name in names}
-    nearest = difflib.get_close_matches(given.lower(), lower, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(given.lower(), lower, n=1, cutoff=NEAR)
     hint = f"did you mean {lower[nearest[0]]!r}?" if nearest else ""
     if nearest and len(names) > MOST_LISTED:
         raise InputError(f"unknown {kind} {shown(given)}: {hint}")

@@ -107,6 +107,7 @@ QUANTIZERS = [
 NAMES = [
     ("--problem logistc", "did you mean 'logistic'?"),
     ("--method primal-dul", "did you mean 'primal-dual'?"),
+    ("--method foo", "unknown method 'foo': choose one of primal-dual, "),
     ("--option E", "choose one of A, B, C, D"),
     ("--option BB", "did you mean 'B'?"),
     ("--messages brodcast", "did you mean 'broadcast'?"),
@@ -179,7 +180,7 @@ FILES = [
     ("run absent.toml", "absent.toml cannot be read: No such file"),
     ("run .", "cannot be read"),
     ("run wrong.toml", "did you mean 'quantizer'?"),
-    ("run type.toml", "nodes is 'many', but it must be a valid integer"),
+    ("run type.toml", "nodes is 'many', but it must be a whole number"),
     ("run broken.toml", "is no TOML"),
     ("run nan.txt", "is no TOML"),
     *(
@@ -198,6 +199,10 @@ USAGE = [
     ("run --quantiser dit-4", "--quantizer"),
     ("run --nodes", "'--nodes' requires an argument"),
     ("run --nodes=many", "'--nodes': 'many' is not a whole number (see lessbits run --help)"),
+    ("launch --nodes many script.py", "'--nodes': it must be a whole number"),
+    ("compare --rank second", "'--rank': 'second' is not one of"),
+    ("compare --rank seconds", "needs a model of the links: give --latency or --bandwidth"),
+    ("tune --aim iterations", "fewest iterations, but to which target? Give --until"),
     ("run one.toml two.toml", "two.toml"),
     ("--quantizer dit-4", "--quantizer"),
 ]

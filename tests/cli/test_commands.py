@@ -546,3 +546,10 @@ def test_a_file_with_settings_that_a_command_does_not_take_is_refused(command, t
 def test_a_torus_of_a_prime_number_says_what_it_is(command):
     found = command("run", *SMALL[2:], "--network", "torus", "--nodes", 7, "--quiet")
     assert "a torus of 7 nodes has the sides 1 x 7, which is a ring" in found.err
+
+
+@pytest.mark.slow
+def test_a_method_that_is_made_for_a_target_says_so_if_there_is_none(monkeypatch, capsys):
+    line = ("run", "--nodes", 2, "--dim", 2, "--method", "scheduled", "--iterations", 3)
+    assert "note: scheduled has a schedule for one target: give --until" in run_command(monkeypatch, capsys, *line).err
+    assert "give --until" not in run_command(monkeypatch, capsys, *line, "--until", 1e-3).err

@@ -133,3 +133,11 @@ def test_tensors_have_the_levels_and_bytes_of_pytorch(spelling, most):
     assert ours.codec().encode([row_of(part) for _, part, _ in pieces]) == body
     assert [start for start, *_ in pieces] == [piece.part.start for piece in theirs]
     np.testing.assert_array_equal(np.concatenate([part[0] for *_, part in pieces]), decoded[-1])
+
+
+def test_whole_numbers_that_are_not_exchanged_have_one_mark():
+    model, table = Model(), np.arange(6).reshape(2, 3)
+    model.register_buffer("table", torch.from_numpy(table))
+    theirs = lessbits.torch.Gossip(model).layout.fixed
+    assert theirs == lessbits.neural.Gossip({**start(), "table": table}).fixed
+    assert theirs != lessbits.neural.Gossip({**start(), "table": table + 1}).fixed

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -202,13 +203,38 @@ def test_mistakes_at_the_start_are_told_in_one_line():
     assert "block:1.0" in mistake(lambda node: {"quantizer": "dit-4"})
     assert "Rule" in mistake(lambda node: {"rule": 0.3})
     assert "nothing to train" in mistake(lambda node: {"params": {"count": jnp.arange(3)}})
+    assert "are a generator without" in mistake(lambda node: {"params": (each for each in [jnp.ones(2)])})
+    assert "are a function without" in mistake(lambda node: {"params": make_params})
+    assert "are a dict without" in mistake(lambda node: {"params": {}})
     assert "jnp.asarray(0.5)" in mistake(lambda node: {"params": {"w": 0.5}})
     assert "real" in mistake(lambda node: {"params": jnp.ones(2, jnp.complex64)})
     assert "'w' has NaN" in mistake(lambda node: {"params": {"w": jnp.asarray([np.nan], jnp.float32)}})
     different = mistake(lambda node: {"params": {"w": jnp.ones(2 + node)}}, nodes=2)
     assert "nodes 0 and 1 have different models" in different
     assert "same seed" in mistake(lambda node: {"params": {"w": jnp.ones(2) * node}}, nodes=2)
+    for own, other in (
+        (np.arange(3), np.zeros(3, int)),
+        (7, 8),
+        (True, False),
+        (jnp.ones(2, bool), jnp.zeros(2, bool)),
+    ):
+        told = mistake(lambda node, kept=(own, other): {"params": {"w": jnp.ones(2), "own": kept[node]}}, 2)
+        assert "start from different numbers" in told
     assert "different settings" in mistake(lambda node: {"every": 2 + node}, nodes=2)
+
+
+def test_arrays_of_numpy_that_jax_would_round_are_refused_at_the_start():
+    with jax.enable_x64(False), pytest.raises(InputError, match=r"'a' is a NumPy array of float64, .*jnp\.asarray"):
+        Gossip({"a": np.zeros(3)}, every=1)
+    Gossip({"a": np.zeros(3)}, every=1)
+
+
+def test_nodes_may_have_their_own_keys_and_functions():
+    def one(links):
+        params = {"w": jnp.ones(2), "key": jax.random.key(links.node), "do": lambda: 0, "kind": "a"}
+        return Gossip(params, links=links).fixed
+
+    assert ThreadLinks.run(2, one) == [b"", b""]
 
 
 def test_changed_parameters_are_told_in_one_line():
@@ -252,6 +278,18 @@ def test_quantizers_by_layer_and_progress(capfd):
     told = mistake(lambda node: {"quantizer": {"body.*": "block:1", "*": "exact"}})
     assert "'body.*'" in told
     assert "'in.b'" in told
+
+
+def test_links_may_be_any_object_with_node_nodes_and_exchange():
+    def one(links):
+        params = make_params()
+        given = SimpleNamespace(node=links.node, nodes=links.nodes, exchange=links.exchange)
+        gossip = Gossip(params, EVERY, links=given)
+        params = train(params, links.node, EVERY, gossip)
+        gossip.close()
+        return gossip.exchanges
+
+    assert ThreadLinks.run(2, one) == [1, 1]
 
 
 def test_a_message_of_another_exchange_is_refused():

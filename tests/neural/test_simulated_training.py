@@ -1,5 +1,7 @@
 """Training in simulation: the wire's models bit for bit, every method beside its parent, bytes, and mistakes."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from tiers import slow_but
 
 import lessbits.neural as neural
 from lessbits.errors import InputError
+from lessbits.networks import make_network
 from lessbits.neural import METHODS, Gossip, NeuralProblem, Rule, SimulateOptions, ThreadLinks, simulate
 
 PROBLEM, OPTIMIZER = make_problem(), optax.adam(0.01)
@@ -97,7 +100,7 @@ def test_sums_up_a_tree_run_over_links_bit_for_bit(quantizer):
 
 @pytest.mark.parametrize("name", slow_but(["diloco"], METHODS))
 def test_every_method_trains_and_counts(name):
-    trace = trained(METHODS[name](every=4), steps=60)
+    trace = trained(METHODS[name](**{} if name == "ddp" else {"every": 4}), steps=60)
     table = trace.to_pandas()
     assert table["step"].tolist() == [0, 10, 20, 30, 40, 50, 60]
     assert trace["loss"][-1] < 0.8 * trace["loss"][0]
@@ -234,6 +237,66 @@ def test_mistakes_are_told_in_one_line():
     assert "failures" in told(lambda: neural.GossipEdges(failures=2))
     assert "rows outside" in told(lambda: NeuralProblem(init, loss, data, [np.array([0, 300])]))
     assert "count the samples" in told(lambda: NeuralProblem(init, loss, (data[0], data[1][:7]), shards))
-    assert "at least one row" in told(lambda: NeuralProblem(init, loss, data, [np.array([], int)]))
+    assert "at least one" in told(lambda: NeuralProblem(init, loss, data, [np.array([], int)]))
     doubles = NeuralProblem(lambda key: {"w": jnp.zeros(3, jnp.float64)}, loss, data, shards)
     assert "float32" in told(lambda: simulate(doubles, OPTIMIZER))
+    assert "8 nodes, but the samples are split for 4" in told(
+        lambda: simulate(PROBLEM, OPTIMIZER, network=make_network("ring", nodes=8))
+    )
+
+
+def samples(params, batch):
+    return jnp.float32(0)
+
+
+def made(**given):
+    return NeuralProblem(init, loss, PROBLEM.data, **{"shards": PROBLEM.shards, "metrics": {}} | given)
+
+
+# What is called, the name of an argument, and values that it must not have.
+BAD = [
+    (
+        made,
+        "shards",
+        [3, ["ab"], "ab", [[0.5, 1.5]], [np.array([0.0, 1.0])], [[-1]], [[300]], [[[0, 1]]], [None], [], None],
+    ),
+    (made, "metrics", [3, [3], [len], None, {"a": 3}, {"a": None}, {"": len}, {3: len}, {"a": samples}]),
+    (made, "metrics", [{name: len} for name in ("step", "exchanges", "bytes", "disagreement", "seconds")]),
+    (made, "metrics", [{"a": len, "a_worst": len}]),
+    (neural.Metric, "function", ["x", None, samples]),
+    (partial(neural.Metric, len), "larger", [3, "yes", None]),
+    (partial(neural.Metric, lambda params: 0), "data", [PROBLEM.data]),
+    (neural.PowerSgd, "rank", [0, -1, 1.5, "x", None, True]),
+    (neural.Ddp, "every", [3, "x"]),
+    (neural.Ddp, "alone", [1]),
+    (partial(simulate, PROBLEM, OPTIMIZER, steps=1), "options", [3, {}, "x", SimulateOptions]),
+    (partial(simulate, PROBLEM, OPTIMIZER, steps=1), "method", [neural.GossipInTurn, METHODS, None, 3]),
+    (partial(PROBLEM.draw, step=0), "node", [4, -1, 1.5, None, 9]),
+    (partial(PROBLEM.draw, 0), "step", [-1, 0.5, "x", 2**31]),
+    (partial(PROBLEM.draw, 0, 0), "seed", [-1, "x"]),
+]
+
+
+@pytest.mark.parametrize(("call", "name", "value"), [(*call, each) for *call, wrong in BAD for each in wrong])
+def test_wrong_values_are_told_in_one_line(call, name, value):
+    with pytest.raises(InputError) as caught:
+        call(**{name: value})
+    assert "\n" not in str(caught.value)
+    assert str(caught.value)[0].islower()
+
+
+def test_what_to_write_is_said():
+    with pytest.raises(InputError, match=r"write GossipInTurn\(\)"):
+        simulate(PROBLEM, OPTIMIZER, neural.GossipInTurn)
+    with pytest.raises(InputError, match=r"Metric\(function, data\)"):
+        made(metrics={"a": samples})
+
+
+def test_a_run_without_an_exchange_is_warned_of(caplog):
+    trained(neural.DPsgd(every=500), steps=2)
+    assert "no exchange took place in 2 steps" in caplog.text
+    caplog.clear()
+    trained(neural.DPsgd(every=2), steps=2)
+    trained("none", steps=2)
+    trained("ddp", steps=2)
+    assert caplog.text == ""

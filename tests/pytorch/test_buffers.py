@@ -96,3 +96,53 @@ def test_buffers_that_are_replaced_are_exchanged():
 
     for mean in ThreadLinks.run(2, one):
         assert torch.allclose(mean, torch.ones(3), atol=0.02)
+
+
+class Backbone(torch.nn.Module):
+    """A trained head on what is not exchanged: frozen parameters, whole numbers, and counted batches."""
+
+    def __init__(self, node, other):
+        super().__init__()
+        self.head = torch.nn.Parameter(torch.zeros(3))
+        self.body = torch.nn.Parameter(torch.arange(12.0).view(3, 4).T, requires_grad=False)
+        self.register_buffer("index", torch.arange(4))
+        self.register_buffer("mask", torch.ones(2, dtype=torch.bool))
+        self.norm = torch.nn.BatchNorm1d(2)
+        self.norm.num_batches_tracked += node
+        self.register_buffer("own", torch.tensor(node), persistent=False)
+        if other and node:
+            getattr(self, other).data[-1:] = 0
+
+
+@pytest.mark.parametrize("other", ["", "body", "index", "mask"])
+def test_nodes_that_differ_in_what_is_not_exchanged_are_told_so(other):
+    def one(links):
+        return Gossip(Backbone(links.node, other), links=links).layout.fixed
+
+    if other:
+        with pytest.raises(InputError, match=r"nodes 0 and 1 start from different numbers, .* frozen"):
+            ThreadLinks.run(2, one)
+    else:
+        assert len(set(ThreadLinks.run(2, one))) == 1
+
+
+class Packed(torch.Tensor):
+    """A kind of tensor that cannot be read as bytes, as some quantized ones."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), named=None):
+        if "view" in str(function):
+            raise NotImplementedError
+        return super().__torch_function__(function, types, arguments, named or {})
+
+
+def test_frozen_tensors_of_other_kinds_are_no_obstacle():
+    def one(links):
+        model = torch.nn.Linear(2, 2, bias=False)
+        torch.nn.init.zeros_(model.weight)
+        model.register_buffer("sparse", torch.eye(2, dtype=torch.int64).to_sparse())
+        model.packed = torch.nn.Parameter(torch.zeros(2).as_subclass(Packed), requires_grad=False)
+        model.register_parameter("short", torch.nn.Parameter(torch.zeros(2, dtype=torch.bfloat16), requires_grad=False))
+        return Gossip(model, links=links).layout.fixed
+
+    assert len(set(ThreadLinks.run(2, one))) == 1

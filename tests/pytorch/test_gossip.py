@@ -237,6 +237,16 @@ def mistake(change, nodes=1):
     return text
 
 
+def test_tensors_without_numbers_or_with_few_digits_are_told_in_one_line():
+    short = torch.nn.Parameter(torch.zeros(3).to(torch.float8_e4m3fn))
+    assert "'0.weight' is of torch.float8_e4m3fn" in mistake(lambda model, node: setattr(model[0], "weight", short))
+    for frozen in (False, True):
+        made = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2, device="meta"))
+        made[1].requires_grad_(not frozen)
+        assert "'1.weight' is on the meta device" in mistake(lambda model, node, made=made: {"model": made}, 2)
+    assert "no shape yet" in mistake(lambda model, node: {"model": torch.nn.LazyLinear(3)})
+
+
 def test_mistakes_at_the_start_are_told_in_one_line():
     assert "torch.nn.Module" in mistake(lambda model, node: {"model": 3})
     assert "every" in mistake(lambda model, node: {"every": 0})

@@ -222,3 +222,12 @@ def test_theory_prints_what_it_computes(monkeypatch, capsys):
     assert "ρ = 100, ρ_∞ = 1" in out
     assert "ω = 7.9057; free up to ω = 100 by the paper" in out
     assert "proven up to 2.02" in out
+
+
+@pytest.mark.parametrize("until", slow_but([0.00123456], [None, 0.00123456]))
+def test_commands_have_the_target_that_the_advice_is_about(until):
+    # A schedule for another target, even one that differs in the fourth digit, may have other exchanges.
+    advice = advise_settings(Settings(nodes=4, dim=5, network="complete", until=until))["fewest"]
+    assert advice["until"] == (until or float(f"{advice['until']:.3g}"))
+    for row in advice["expected"]:
+        assert float(row["command"].split("--until ")[1]) == advice["until"]

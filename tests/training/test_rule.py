@@ -145,3 +145,26 @@ def test_mistakes_get_one_line():
         _ = Rule().numbers
     with pytest.raises(InputError, match="not known"):
         noise_of("dithering:4")
+
+
+# What a rule must not have.
+WRONG = {
+    "rate": [None, 0, 0.0, -1, 11, "1", True, float("nan")],
+    "dual": [-0.1, 2, "x", [0.1]],
+    "momentum": [1, -1, "x"],
+    "theta": [-1, 3, "x"],
+    "turns": [None, 1, "yes"],
+    "tree": [None, 0],
+    "alone": [None, -1, 0.5, "x"],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_wrong_numbers_are_told_in_one_line(name, value):
+    with pytest.raises(InputError, match=rf"^{name} is .* must be") as caught:
+        Rule(**{name: value})
+    assert "\n" not in str(caught.value)
+
+
+def test_open_numbers_may_be_none():
+    assert Rule(dual=None, momentum=None, theta=None) == Rule()

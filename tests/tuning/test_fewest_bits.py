@@ -174,7 +174,7 @@ def test_the_ranking_is_saved_and_a_target_that_nobody_reaches_is_a_failure(monk
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("tune --goal bits", "but to which error? Give until"),
+        ("tune --goal bits", "fewest bits, but to which target? Give --until"),
         ("tune --goal bits --until 0", "no finite number of bits leads there"),
         ("tune --goal bits --until 1e-3 --theta 1", "theta was given, but the goal bits searches step sizes"),
         ("tune --goal bits:consensus --until 1e-3", "unknown goal 'bits:consensus'"),  # nodes agree without any bits

@@ -124,7 +124,7 @@ def test_a_bad_search_gets_one_line(command, words, message):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--aim", "bits"), "Give until"),
+        (("--aim", "bits"), "Give --until"),
         (("--aim", "value", "--until", 1), "has no meaning: leave it out"),
         (("--aim", "speed"), "unknown aim 'speed'"),
         (("--per-decade", 0), "per_decade is 0"),

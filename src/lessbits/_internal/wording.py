@@ -54,3 +54,30 @@ def significant(number: float, digits: int) -> str:
     ('100', '27', '0.046', '3.1e-09')
     """
     return f"{float(f'{number:.{digits - 1}e}'):.15g}"
+
+
+# What pydantic and typer say, and what we say.
+PLAIN = {
+    "Value error, ": "",
+    "Input should be": "it must be",
+    "String should": "it must",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "a valid integer, unable to parse string as an integer": "a whole number",
+    "a valid integer": "a whole number",
+    "a valid number, unable to parse string as a number": "a number",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid string": "a text",
+}
+
+
+def in_plain_words(message: str) -> str:
+    """Return what a library says of a wrong value in the words of our own messages.
+
+    >>> in_plain_words("Input should be a valid integer, unable to parse string as an integer")
+    'it must be a whole number'
+    """
+    for theirs, ours in PLAIN.items():
+        message = message.replace(theirs, ours)
+    return message

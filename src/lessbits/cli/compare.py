@@ -85,6 +85,8 @@ def compare(
     from lessbits.studies.compare import compare_settings, remove_other_traces
     from lessbits.studies.comparison import ComparisonInterrupted
 
+    if rank == "seconds" and settings.latency is None and settings.bandwidth is None:
+        raise InputError("ranking by seconds needs a model of the links: give --latency or --bandwidth")
     interrupted = False
     try:
         found = compare_settings(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import typer
 
 from lessbits._internal.streams import discard
+from lessbits._internal.wording import in_plain_words
 from lessbits.cli.output import print_message
 from lessbits.engines.distributed.launch import end_all_ranks, rank_number
 from lessbits.errors import InputError, mistake_line
@@ -40,7 +41,7 @@ def explain(error: BaseException) -> Exit | None:
     if hasattr(error, "format_message"):
         # A usage error of the option parser. Its class has two homes, click and typer, so test for what they share.
         command = getattr(getattr(error, "ctx", None), "command_path", "lessbits")
-        return Exit(MISTAKE, f"{error.format_message()} (see {command} --help)")
+        return Exit(MISTAKE, f"{in_plain_words(error.format_message())} (see {command} --help)")
     return None
 
 

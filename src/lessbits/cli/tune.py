@@ -86,6 +86,9 @@ def tune(
     and messages are searched too, unless they are given. Runs that diverge, or that can no longer win, are stopped
     early. The table ranks the candidates.
     """
+    fewest = "bits" if settings.goal.partition(":")[0] == "bits" else aim
+    if fewest in ("iterations", "bits") and settings.until is None:
+        raise InputError(f"the search is for the fewest {fewest}, but to which target? Give --until")
     check_writable(json_path(json_file))
     check_folder(out)
     configure_jax(settings.precision)

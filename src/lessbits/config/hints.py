@@ -1,4 +1,4 @@
-"""Advice for a run that did not reach its target."""
+"""Advice for a run that did not reach its target, or needs one."""
 
 import numpy as np
 
@@ -13,8 +13,10 @@ ILL_CONDITIONED = 3e3  # κ above which gradient methods take very long
 
 
 def hint_for(experiment: Experiment, trace: Trace) -> str | None:
-    """Return what may help a run on data that missed its target; None if it did not miss, or nothing is amiss."""
+    """Return what may help a run that needs a target, or one on data that missed it; None if all is well."""
     settings = experiment.settings
+    if experiment.method.for_target and settings.until is None:
+        return f"{settings.method} {experiment.method.note}"
     if settings.data is None or settings.until is None or trace.converged or trace.diverged:
         return None
     tree = "" if settings.method == "tree" else ", or try --method tree"

@@ -8,6 +8,7 @@ from typing import Any, Self, get_args
 
 from pydantic import ConfigDict, ValidationError, field_validator
 
+from lessbits._internal.wording import in_plain_words
 from lessbits.config.fields import Fields
 from lessbits.errors import InputError, check_kind, check_name, check_path, shown
 
@@ -72,10 +73,8 @@ class Settings(Fields):
         if first["type"] == "literal_error" and isinstance(given, str):
             check_name(name, given, get_args(field.annotation))
         words = f"{given:g}" if isinstance(given, float) else shown(given)
-        wanted = first["msg"].replace("Input should be", "it must be").replace("greater than or equal to", "at least")
-        wanted = wanted.replace("less than or equal to", "at most").replace("String should", "it must")
         leave_out = ", or be left out" if field.default is None else ""
-        return InputError(f"{name} is {words}, but {wanted}{leave_out}")
+        return InputError(f"{name} is {words}, but {in_plain_words(first['msg'])}{leave_out}")
 
     def updated(self, **changes: Any) -> Self:
         """Return a copy with some settings changed. Raise an `InputError` for unknown names and invalid values."""
@@ -114,8 +113,9 @@ class Settings(Fields):
             # Registered methods, whose step sizes are a dict, are not known to the command line.
             if setting not in self.model_fields_set or value == field.default or isinstance(value, dict):
                 continue
-            number = isinstance(value, float)
-            words += [flag] if value is True else [flag, f"{value:.4g}" if number else shlex.quote(str(value))]
+            # A method that is made for its target is another one if digits are cut.
+            short = isinstance(value, float) and (setting != "until" or float(f"{value:.4g}") == value)
+            words += [flag] if value is True else [flag, f"{value:.4g}" if short else shlex.quote(str(value))]
         return " ".join(words)
 
     def to_toml(self) -> str:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.summation import separate
-from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
+from lessbits.errors import InputError, check_flag, check_kind, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.neural.arithmetic import Moved, Numbers, finish_in_parts, nesterov
 from lessbits.neural.layout import Layout, Tree
@@ -78,14 +78,14 @@ class Gossip:
     ) -> None:
         self.seed = check_seed(seed)
         self.rule, self.links = Rule() if rule is None else rule, choose_links(links, site)
-        if not isinstance(self.rule, Rule):
-            raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.neural.Rule")
+        check_kind("the rule", self.rule, Rule, "make one with lessbits.neural.Rule(…)")
         self.intervals = Intervals(every, self.rule.alone)
         self.overlap, self.progress = check_flag("overlap", overlap), check_whole("progress", progress, 0)
         if overlap:
             self.rule.check_gossip("overlap")
             self.links.allow_overlap()
         self.layout = Layout(params)
+        self.fixed = self.layout.fixed(params)
         self.quantizer = WeightQuantizer(quantizer, self.layout.sizes, self.layout.names)
         connected = network_between(self.links, network)
         self.rule = choose_rule(self.rule, connected, self.quantizer.noisiest, self.links.node)
@@ -244,7 +244,7 @@ class Gossip:
         return f"{words} seed={self.seed} {self.rule.words()}{overlap}"
 
     def _marks(self, network: Network) -> list[bytes]:
-        start = values_mark(np.asarray(self.old[0]))
+        start = values_mark(np.asarray(self.old[0]), self.fixed)
         return [self.layout.digest(), start, settings_mark(self._settings(), network)]
 
     def _meet(self, network: Network) -> Memory | TreeSums:

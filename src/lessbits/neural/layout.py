@@ -3,6 +3,7 @@
 Floating-point leaves are exchanged, in the order of the tree; whole numbers and other leaves stay as they are.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from jax import lax
 from lessbits._internal.pytrees import traced
 from lessbits._internal.summation import separate
 from lessbits.errors import InputError
-from lessbits.training.marks import model_mark
+from lessbits.training.marks import fixed_mark, model_mark
 
 Tree = Any  # of arrays
 
@@ -33,11 +34,13 @@ class Layout:
     """The order of a tree's arrays in a vector; `short` says where they have 16 bits."""
 
     def __init__(self, params: Tree) -> None:
+        if isinstance(params, Iterator):  # which JAX takes for a leaf, and will not at some time
+            raise _nothing(params)
         self.structure: Any = jax.tree.structure(params)
         self.leaves: list[Leaf | None] = []  # None for what is not exchanged
         end = 0
         for path, value in jax.tree_util.tree_leaves_with_path(params):
-            name = jax.tree_util.keystr(path, simple=True, separator=".") or "params"
+            name = _name(path)
             if not _exchanged(name, value):
                 self.leaves.append(None)
                 continue
@@ -46,7 +49,7 @@ class Layout:
             end += size
         self.entries = [leaf for leaf in self.leaves if leaf is not None]
         if not end:
-            raise InputError("the parameters have no floating-point numbers, so that there is nothing to train")
+            raise _nothing(params)
         self.size = end
         self.rounded = any(leaf.dtype.itemsize < 4 for leaf in self.entries)
         mask = np.zeros(end, bool)
@@ -93,6 +96,20 @@ class Layout:
         raise InputError(
             f"{(wrong or ['a carried rest'])[0]!r} has NaN or infinite numbers, which would reach all nodes: lower the "
             "learning rate, clip gradients, or start again from a checkpoint"
+        )
+
+    def fixed(self, params: Tree) -> bytes:
+        """Return bytes that differ between parameters with other values in what is not exchanged.
+
+        Keys of random numbers and functions do not count: nodes may have their own.
+        """
+        check_values(params)
+        pairs = zip(jax.tree_util.tree_leaves_with_path(params), self.leaves, strict=True)
+        kept = ((_name(path), value) for (path, value), leaf in pairs if leaf is None)
+        return fixed_mark(
+            (name, np.shape(value), str(np.asarray(value).dtype), [np.asarray(value)])
+            for name, value in kept
+            if _plain(value)
         )
 
     def gather(self, params: Tree) -> jax.Array:
@@ -166,6 +183,26 @@ def check_values(params: Tree) -> None:
         )
 
 
+def _nothing(params: Tree) -> InputError:
+    """Return the error of parameters without floating-point arrays, which says what they are."""
+    kind = type(params).__name__
+    return InputError(
+        f"the parameters are {'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind} without floating-point arrays, so that "
+        "there is nothing to train: give a pytree of arrays"
+    )
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".") or "params"
+
+
+def _plain(value: Any) -> bool:
+    """Return whether a leaf is a number or an array of whole numbers, True or False."""
+    if isinstance(value, jax.Array | np.ndarray | np.generic):
+        return jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool
+    return isinstance(value, int) and abs(value) < 2**63
+
+
 def _exchanged(name: str, value: Any) -> bool:
     if not (hasattr(value, "dtype") and hasattr(value, "shape")):
         if isinstance(value, float | complex):
@@ -175,4 +212,9 @@ def _exchanged(name: str, value: Any) -> bool:
         return False
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         raise InputError(f"{name!r} is of {value.dtype}, but parameters must be real floating-point numbers")
+    if value.dtype == np.float64 and jnp.result_type(float) == np.float32:  # of NumPy, without x64
+        raise InputError(
+            f"{name!r} is a NumPy array of float64, which JAX turns into float32: write "
+            "jax.tree.map(jnp.asarray, params) before, or set jax_enable_x64"
+        )
     return bool(jnp.issubdtype(value.dtype, jnp.floating))

@@ -1,5 +1,6 @@
 """A problem to train in simulation: how a model starts, its loss, the samples of each node, and metrics."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,9 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.randomness import Purpose, Step, draws, make_seed
-from lessbits.errors import InputError, check_function, check_whole, shown
+from lessbits.errors import InputError, check_flag, check_function, check_seed, check_whole, shown
 
 Tree = Any  # of arrays
+MOST_STEP = 2**31 - 1
+COUNTERS = ("step", "exchanges", "bytes", "disagreement", "seconds")  # columns of every trace
+SPLIT = "lessbits.split_labels returns such lists"
+WORST = "_worst"  # behind the name of a metric, for the column of the worst node
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +33,22 @@ class Metric:
     function: Callable[..., jax.Array]
     data: Tree = None
     larger: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the function, without calling it."""
+        check_flag("larger", self.larger)
+        check_function("function", self.function, "the parameters, and of data if they are given")
+        given = (None,) if self.data is None else (None, None)
+        try:
+            inspect.signature(self.function).bind(*given)
+        except ValueError:  # of functions that do not say what they take
+            return
+        except TypeError:
+            needs = "parameters alone, as no data are given" if self.data is None else "parameters and data"
+            raise InputError(
+                f"a metric is {shown(self.function)}, but it must be a function of {needs}: one that needs samples is "
+                "Metric(function, data)"
+            ) from None
 
     def __call__(self, params: Tree, data: Tree) -> jax.Array:
         """Return the number as float32."""
@@ -64,11 +85,8 @@ class NeuralProblem:
         if len(lengths) != 1 or 0 in lengths:
             raise InputError(f"data have first axes of lengths {sorted(lengths)}, but they must all count the samples")
         (count,) = lengths
-        if not len(self.shards) or any(not len(rows) for rows in self.shards):
-            raise InputError("shards must have at least one row for each node, as lessbits.split_labels returns them")
-        for node, rows in enumerate(self.shards):
-            if np.min(rows) < 0 or np.max(rows) >= count:
-                raise InputError(f"the shard of node {node} has rows outside of 0 to {count - 1}: {shown(rows)}")
+        _check_shards(self.shards, count)
+        _check_metrics(self.metrics)
 
     @property
     def nodes(self) -> int:
@@ -88,6 +106,9 @@ class NeuralProblem:
 
         Steps are counted from 0.
         """
+        check_whole("node", node, 0, self.nodes - 1)
+        check_whole("step", step, 0, MOST_STEP)
+        check_seed(seed)
         rows = np.asarray(self.shards[node], np.int32)[None]
         numbers = np.array([node], np.uint32)
         chosen = choose(make_seed(seed), jnp.int32(step), numbers, rows, np.array([rows.size], np.int32), self.batch)
@@ -97,6 +118,40 @@ class NeuralProblem:
     def judged(self) -> dict[str, Metric]:
         """All metrics as such, the same at each call, so that programs are found again."""
         return {name: each if isinstance(each, Metric) else Metric(each) for name, each in self.metrics.items()}
+
+
+def _check_shards(shards: Any, count: int) -> None:
+    """Raise if this is no list of rows from 0 to `count` - 1 for each node."""
+    if isinstance(shards, str | bytes | Mapping) or not hasattr(shards, "__len__"):
+        raise InputError(f"shards is {shown(shards)}, but it must be a list of the rows of each node: {SPLIT}")
+    if not len(shards):
+        raise InputError(f"shards are of no nodes: {SPLIT}")
+    for node, given in enumerate(shards):
+        try:
+            rows = np.asarray(given)
+        except (TypeError, ValueError):  # of lists of lists of other lengths
+            rows = np.empty(0)
+        if rows.ndim != 1 or not rows.size or rows.dtype.kind not in "iu":
+            raise InputError(
+                f"the shard of node {node} is {shown(given)}, but it must be a list of rows, whole numbers, at least "
+                f"one: {SPLIT}"
+            )
+        if rows.min() < 0 or rows.max() >= count:
+            raise InputError(f"the shard of node {node} has rows outside of 0 to {count - 1}: {shown(given)}")
+
+
+def _check_metrics(metrics: Any) -> None:
+    """Raise if these are no metrics by name, or if two columns of a trace would have one name."""
+    if not isinstance(metrics, Mapping):
+        raise InputError(f'metrics is {shown(metrics)}, but it must be metrics by name, such as {{"loss": Metric(…)}}')
+    for name, metric in metrics.items():
+        if not isinstance(name, str) or not name:
+            raise InputError(f"the name of a metric is {shown(name)}, but it must be a text that is not empty")
+        if name in COUNTERS or (name.endswith(WORST) and name.removesuffix(WORST) in metrics):
+            raise InputError(f"a metric is named {name!r}, as a column that every trace has: give it another name")
+        if not isinstance(metric, Metric):
+            check_function(f"the metric {name!r}", metric, "the parameters")
+            Metric(metric)  # which checks what it takes
 
 
 def choose(seed: jax.Array, step: jax.Array, nodes: Any, table: Any, counts: Any, size: int) -> jax.Array:

@@ -1,5 +1,6 @@
 """`simulate`: n nodes that train a model on one device, with any of the methods."""
 
+import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.randomness import make_seed
+from lessbits._internal.wording import counted
 from lessbits.errors import InputError, check_flag, check_kind, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.neural.layout import Layout
 from lessbits.neural.methods import find_method
+from lessbits.neural.methods.averaged import NoExchange
 from lessbits.neural.methods.base import SEED_QUANTIZER, Exchanged, Message, NeuralMethod, Room
 from lessbits.neural.problem import NeuralProblem
 from lessbits.neural.programs import judge_program, local_program, over_nodes, sent_bytes
@@ -23,6 +26,9 @@ from lessbits.training.state import sent_line, tell
 
 if TYPE_CHECKING:
     import optax
+
+logger = logging.getLogger("lessbits")
+SPLIT = "the samples are split for"  # so many nodes
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,8 @@ def simulate(
     if not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
         raise InputError(f"the optimizer is {shown(optimizer)}, but it must be one of optax, such as optax.adamw(1e-3)")
     chosen = SimulateOptions() if options is None else options
-    run = _Run(problem, optimizer, find_method(method), network_of(network, problem.nodes), seed, chosen)
+    check_kind("options", chosen, SimulateOptions, "make one with lessbits.neural.SimulateOptions(…)")
+    run = _Run(problem, optimizer, find_method(method), network_of(network, problem.nodes, SPLIT), seed, chosen)
     for step in range(1, steps + 1):
         last = step == steps or step % chosen.record == 0
         if step == run.method.seeded:
@@ -91,6 +98,10 @@ def simulate(
             run.judge()
         if run.diverged:
             break
+    if steps and not (run.exchanges or run.diverged or isinstance(run.method, NoExchange)):
+        logger.warning(
+            f"no exchange took place in {counted(steps, 'step')}: take more steps, or a shorter every or alone"
+        )
     return run.trace()
 
 

@@ -220,7 +220,7 @@ def advise_settings(settings: Settings) -> dict[str, Any]:
 
 def _command(settings: Settings, estimate: Estimate, until: float) -> str:
     """Return the command that runs this choice, with twice the expected iterations as its limit."""
-    chosen = apply_choice(estimate.choice, settings, until=float(f"{until:.3g}"), stepsizes="practical")
+    chosen = apply_choice(estimate.choice, settings, until=until, stepsizes="practical")
     if math.isfinite(estimate.iterations) and 2 * estimate.iterations > settings.iterations:
         chosen = chosen.updated(iterations=int(float(f"{2 * estimate.iterations:.1e}")))
     return chosen.command("run")

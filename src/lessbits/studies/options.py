@@ -100,7 +100,7 @@ class CompareOptions:
             check_flag(name, getattr(self, name))
         check_name("rank", self.rank, RANKS)
         if self.rank == "seconds" and self.link_model is None:
-            raise InputError("rank is 'seconds', which a model of the links tells: give latency or bandwidth")
+            raise InputError("ranking by seconds needs a model of the links: give link_model")
         self._check_optional()
 
     def _check_optional(self) -> None:

@@ -12,7 +12,7 @@ from lessbits.config.settings import Settings
 from lessbits.engines.options import RunOptions
 from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
-from lessbits.errors import InputError, check_kind
+from lessbits.errors import InputError, check_kind, check_number
 from lessbits.methods.base import Method
 from lessbits.networks import Network, network_from
 from lessbits.problems import Problem
@@ -96,6 +96,8 @@ class Study:
                 (option, messages, batch_size, step sizes by name).
         """
         check_choices(options, "run", RUN_OPTIONS)
+        if options.get("until") is not None:
+            check_number("until", options["until"], 0)  # before it is the target of a method
         chosen = {name: options.pop(name) for name in list(options) if name not in RUN_OPTIONS}
         options.setdefault("iterations", MOST_ITERATIONS)
         if isinstance(method, Method):

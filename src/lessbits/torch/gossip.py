@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lessbits.errors import InputError, check_flag, check_seed, check_whole, shown
+from lessbits.errors import InputError, check_flag, check_kind, check_seed, check_whole, shown
 from lessbits.networks import Network
 from lessbits.torch.layout import Layout
 from lessbits.torch.loading import Loading
@@ -80,8 +80,7 @@ class Gossip:
         progress: int = 0,
     ) -> None:
         self.seed, self.rule, self.links = check_seed(seed), Rule() if rule is None else rule, choose_links(links, site)
-        if not isinstance(self.rule, Rule):
-            raise InputError(f"the rule is {shown(rule)}, but it must be a lessbits.torch.Rule")
+        check_kind("the rule", self.rule, Rule, "make one with lessbits.torch.Rule(…)")
         self.intervals = Intervals(every, self.rule.alone)
         self.overlap, self.progress = check_flag("overlap", overlap), check_whole("progress", progress, 0)
         if overlap:
@@ -256,7 +255,8 @@ class Gossip:
         return " ".join(words) + " overlap" * self.overlap
 
     def _marks(self, network: Network) -> list[bytes]:
-        return [self.layout.digest(), values_mark(self.old.cpu().numpy()), settings_mark(self._settings(), network)]
+        start = values_mark(self.old.cpu().numpy(), self.layout.fixed)
+        return [self.layout.digest(), start, settings_mark(self._settings(), network)]
 
     def _meet(self, network: Network) -> Memory | TreeSums:
         """Check with neighbours that models and settings are the same, and return the memory."""

@@ -6,13 +6,19 @@ not persistent, which every node makes by itself.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from lessbits.errors import InputError
-from lessbits.training.marks import model_mark
+from lessbits.training.marks import fixed_mark, model_mark
 from lessbits.training.pieces import MOST_COORDINATES
+
+KINDS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+BATCHES = "num_batches_tracked"  # of batch normalization, which nodes may have different numbers of
 
 
 class Kind(NamedTuple):
@@ -56,6 +62,7 @@ class Layout:
         self.entries: list[Entry] = []
         end = 0
         for name, tensor in _tensors(model):
+            _check_numbers(name, tensor)
             self.entries.append(Entry(name, tensor, Kind.of(tensor), end))
             end += tensor.numel()
         trained = [entry for entry in self.entries if isinstance(entry.tensor, torch.nn.Parameter)]
@@ -71,6 +78,16 @@ class Layout:
             for entry in trained
             if entry.tensor.dtype.itemsize < 4
         }
+
+    @cached_property
+    def fixed(self) -> bytes:
+        """Bytes that differ between models with other values in what is not exchanged, when it is first asked for."""
+        for name, tensor in _kept(self.model):
+            _check_made(name, tensor)
+        return fixed_mark(
+            (name, tensor.shape, str(tensor.dtype).removeprefix("torch."), _bytes(tensor))
+            for name, tensor in _kept(self.model)
+        )
 
     @property
     def buffers(self) -> list[str]:
@@ -196,6 +213,22 @@ class Layout:
         )
 
 
+def _check_numbers(name: str, tensor: torch.Tensor) -> None:
+    """Raise if a tensor that is to be exchanged has no numbers yet, or numbers that are too short to be trained."""
+    _check_made(name, tensor)
+    if tensor.dtype not in KINDS:
+        kinds = ", ".join(str(kind).removeprefix("torch.") for kind in KINDS)
+        raise InputError(f"{name!r} is of {tensor.dtype}, but what is exchanged must be of one of {kinds}: convert it")
+
+
+def _check_made(name: str, tensor: torch.Tensor) -> None:
+    """Raise if a tensor has no numbers yet."""
+    if is_lazy(tensor):
+        raise InputError(f"{name!r} has no shape yet: call the model once before it is wrapped, at all nodes alike")
+    if tensor.is_meta:
+        raise InputError(f"{name!r} is on the meta device, without numbers: fill the model before it is wrapped")
+
+
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """Return the numbers of a tensor in order: a view, or a copy if they are not in one piece of memory."""
     return tensor.detach().reshape(-1)
@@ -211,6 +244,27 @@ def _tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for name, buffer in model.named_buffers():
         if buffer.dtype.is_floating_point and buffer.numel() and id(buffer) in kept:
             yield name, buffer
+
+
+def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield frozen parameters, and the persistent buffers that are not exchanged, but for those that count batches."""
+    exchanged = {id(tensor) for _, tensor in _tensors(model)}
+    kept = {id(buffer) for module in model.modules() for buffer in _persistent(module)}
+    for name, parameter in model.named_parameters():
+        if id(parameter) not in exchanged:
+            yield name, parameter
+    for name, buffer in model.named_buffers():
+        if id(buffer) in kept and id(buffer) not in exchanged and not name.endswith(BATCHES):
+            yield name, buffer
+
+
+@torch.no_grad()
+def _bytes(tensor: torch.Tensor) -> Iterator[np.ndarray]:
+    """Yield the values of a tensor as bytes, part by part, to save memory; nothing of sparse and quantized kinds."""
+    plain = type(tensor.data) is torch.Tensor  # other classes, such as those of torchao, have no bytes of their own
+    if plain and tensor.layout is torch.strided and not tensor.is_quantized:
+        for part in _flat(tensor).split(MOST_COORDINATES):
+            yield part.contiguous().view(torch.uint8).cpu().numpy()
 
 
 def _persistent(module: torch.nn.Module) -> Iterator[torch.Tensor]:

@@ -165,8 +165,9 @@ def differ(what: str, who: str) -> str:
         return f"{who} have different models: names, shapes and types of all trained tensors must be the same"
     if what == "start":
         return (
-            f"{who} start from different numbers: set the same seed before the model is made; to go on with a run, "
-            "make the Gossip first, and then load the model's state and the Gossip's"
+            f"{who} start from different numbers, in what is trained or in what is frozen: set the same seed before "
+            "the model is made; to go on with a run, make the Gossip first, and then load the model's state and the "
+            "Gossip's"
         )
     settings = "every, quantizer, seed, rule, overlap and network"
     return f"{who} have different settings: {settings} must be the same at all nodes"

@@ -22,9 +22,25 @@ def model_mark(tensors: Iterable[tuple[str, Sequence[int], str]]) -> bytes:
     return _short("\n".join(f"{name} {tuple(shape)} {kind}" for name, shape, kind in tensors).encode())
 
 
-def values_mark(vector: np.ndarray) -> bytes:
-    """Return bytes that differ between models with other values."""
-    return _short(np.ascontiguousarray(vector).data)
+def fixed_mark(tensors: Iterable[tuple[str, Sequence[int], str, Iterable[np.ndarray]]]) -> bytes:
+    """Return bytes that differ between models with other tensors that are not exchanged; none if there are none.
+
+    Of each it takes the name, the shape, the type and the values, in one array or more.
+    """
+    digest, found = hashlib.sha256(), False
+    for name, shape, kind, parts in tensors:
+        found = True
+        digest.update(f"{name} {tuple(shape)} {kind}\n".encode())
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    return digest.digest() if found else b""
+
+
+def values_mark(vector: np.ndarray, fixed: bytes = b"") -> bytes:
+    """Return bytes that differ between models with other values, or with another mark of what is not exchanged."""
+    digest = hashlib.sha256(np.ascontiguousarray(vector).data)
+    digest.update(fixed)
+    return digest.digest()[:MARK_BYTES]
 
 
 def settings_mark(settings: str, network: Network) -> bytes:
@@ -48,5 +64,5 @@ def compare_marks(links: Links, network: Network, marks: Sequence[bytes]) -> int
     return run_number(marks)
 
 
-def _short(words: bytes | memoryview) -> bytes:
+def _short(words: bytes) -> bytes:
     return hashlib.sha256(words).digest()[:MARK_BYTES]

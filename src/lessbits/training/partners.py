@@ -1,12 +1,13 @@
 """Who speaks with whom: the neighbours of a node, their weights, and the order of turns."""
 
+import os
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lessbits.errors import InputError, shown
-from lessbits.networks import Network, make_network
+from lessbits.errors import InputError, check_name, shown
+from lessbits.networks import NETWORK_NAMES, Network, make_network
 from lessbits.networks.tree import spanning_tree
 from lessbits.training.links import Links
 
@@ -86,14 +87,29 @@ def network_between(links: Links, network: str | Network) -> Network | None:
     """Return the network of links that bring their own, or one that was given or named; None for a single node."""
     if (own := links.network()) is not None:
         return own
-    return network_of(network, links.nodes) if links.nodes > 1 else None
+    if links.nodes > 1:
+        return network_of(network, links.nodes)
+    _check_spelling(network)  # so that a script that works in one process works in several
+    return None
 
 
-def network_of(network: str | Network, nodes: int) -> Network:
-    """Return a network that was given or named, and check that it has so many nodes."""
+def _check_spelling(network: str | Network) -> None:
+    """Raise for what is no network of any number of nodes."""
+    if isinstance(network, str) and not os.path.isfile(network):
+        check_name("network", network.partition(":")[0], NETWORK_NAMES)
+    elif not isinstance(network, str | Network):
+        raise _no_network(network)
+
+
+def _no_network(given: Any) -> InputError:
+    return InputError(f"the network is {shown(given)}, but it must be a name such as 'ring', or a Network")
+
+
+def network_of(network: str | Network, nodes: int, why: str = "the processes that were started are") -> Network:
+    """Return a network that was given or named, and check that it has so many nodes; `why` says where they are from."""
     made = make_network(network, nodes=nodes) if isinstance(network, str) else network
     if not isinstance(made, Network):
-        raise InputError(f"the network is {shown(network)}, but it must be a name such as 'ring', or a Network")
+        raise _no_network(network)
     if made.nodes != nodes:
-        raise InputError(f"the network has {made.nodes} nodes, but {nodes} processes were started")
+        raise InputError(f"the network has {made.nodes} nodes, but {why} {nodes}")
     return made

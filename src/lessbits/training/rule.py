@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
-from lessbits.errors import InputError, check_flag, check_number, check_whole
+from lessbits.errors import InputError, check_flag, check_number, check_positive, check_whole
 from lessbits.networks import Network
 from lessbits.training.partners import rounds
 
@@ -14,6 +14,8 @@ MOST_NOISE = 0.95  # with more, memories hardly follow models, whatever the numb
 LARGEST_EIGENVALUE = 4 / 3  # of a ring; weights with a larger one need a smaller θ, with all at each exchange
 MOMENTUM, TREE_MOMENTUM = 0.3, 0.6  # which did best in runs, of gossip and of sums up a tree
 LIMITS = {"dual": (0.0, 1.0), "rate": (0.0, 10.0), "momentum": (0.0, 0.999), "theta": (0.0, 2.0)}
+
+OPEN = ("dual", "momentum", "theta")  # which are chosen if they are None
 
 
 class Numbers(NamedTuple):
@@ -79,8 +81,9 @@ class Rule:
     def __post_init__(self) -> None:
         """Check every number."""
         for name, (least, most) in LIMITS.items():
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None or name not in OPEN:
                 check_number(name, getattr(self, name), least, most)
+        check_positive("rate", self.rate)  # with 0, every exchange would undo what was trained
         check_whole("alone", self.alone, 0)
         check_flag("turns", self.turns)
         if check_flag("tree", self.tree) and (self.theta is not None or self.dual is not None or not self.turns):

@@ -68,7 +68,7 @@ class Choice(NamedTuple):
         """
         further = [f"{name}={value!r}" for name, value in self.changes().items() if name not in ("method", "quantizer")]
         if target is not None and find_method(self.method).for_target:
-            further.append(f"target={target:.3g}")
+            further.append(f"target={float(target)!r}")
         words = f'"{self.method}", problem, network, "{self.quantizer}"'
         words = ", ".join([words, *further, "stepsizes='practical'"]).replace("'", '"')
         return textwrap.fill(f"lessbits.make_method({words})", 78, subsequent_indent="      ", break_on_hyphens=False)

@@ -15,6 +15,7 @@ from lessbits.errors import (
     check_positive,
     check_seeds,
     check_whole,
+    shown,
 )
 
 AIMS = ("iterations", "bits", "value")
@@ -60,6 +61,11 @@ class TuneOptions:
 
     def checked(self) -> Self:
         """Return the options with the aim resolved. Raise an `InputError` if they are not valid."""
+        if isinstance(self.goal, str) and self.goal.partition(":")[0] == "bits":
+            raise InputError(
+                f'goal is {shown(self.goal)}, but this searches step sizes of one method: write aim="bits" for its '
+                "fewest bits; lessbits tune --goal bits searches methods and quantizers, too"
+            )
         aim = check_name("aim", self.aim or ("value" if self.until is None else "iterations"), AIMS)
         if aim != "value" and self.until is None:
             raise InputError(f"the aim is fewest {aim}, but to which target? Give until")

@@ -22,9 +22,12 @@ REDUCTION = 1e-6  # of the goal if no target is given
 
 
 def default_target(problem: Problem, goal: str) -> tuple[float, float]:
-    """Return the value of the goal at the start, and the default target, a millionth of it."""
+    """Return the value of the goal at the start, and the default target, a millionth of it.
+
+    It has three digits, as it is printed: a schedule for a target that differs a little may be another one.
+    """
     start = float(score(problem.start(), problem, Target.of(problem, MetricChoice.of(problem, goal)))[goal])
-    return start, REDUCTION * start
+    return start, float(f"{REDUCTION * start:.3g}")
 
 
 def estimate_fewest_bits(

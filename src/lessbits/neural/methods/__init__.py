@@ -29,6 +29,8 @@ def find_method(method: str | NeuralMethod) -> NeuralMethod:
     """Return a method that was given, or one with default settings by its name."""
     if isinstance(method, NeuralMethod):
         return method
+    if isinstance(method, type) and issubclass(method, NeuralMethod):
+        raise InputError(f"the method is the class {method.__name__}: write {method.__name__}()")
     if not isinstance(method, str):
         raise InputError(f"the method is {shown(method)}, but it must be a name such as 'in-turn', or a NeuralMethod")
     return METHODS[check_name("method", method, METHODS)]()

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lessbits.errors import InputError, check_whole
 from lessbits.neural.arithmetic import nesterov
 from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room
 from lessbits.training.pieces import Spelling
@@ -108,6 +109,11 @@ class PowerSgd(NeuralMethod):
     rate: float = 1.0
     momentum: float = 0.3
 
+    def __post_init__(self) -> None:
+        """Check the rank too."""
+        super().__post_init__()
+        check_whole("rank", self.rank, 1)
+
     def start(self, x: jax.Array, room: Room) -> LowRank:
         """Right factors begin at random."""
         keys = jax.random.split(jax.random.key(7), len(room.shapes))
@@ -166,3 +172,11 @@ class Ddp(NoExchange):
     """All nodes average their gradients at every step, as DistributedDataParallel of PyTorch does."""
 
     averages_gradients = True
+
+    def __post_init__(self) -> None:
+        """Refuse intervals: there are none."""
+        super().__post_init__()
+        if self.every != Ddp.every or self.alone:
+            raise InputError(
+                "every and alone are for methods with intervals of steps, but Ddp has none: leave them out"
+            )
