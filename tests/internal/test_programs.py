@@ -75,6 +75,14 @@ def test_forgotten_folders_and_the_oldest_programs_are_removed(tmp_path, monkeyp
     assert {path.name for path in tmp_path.iterdir()} == {"new", "newest", "at-work-1-y-afar", here}
 
 
+def test_programs_that_another_process_removes_meanwhile_are_passed_over(tmp_path, monkeypatch):
+    (tmp_path / "gone").symlink_to(tmp_path / "removed")  # its size cannot be read
+    (tmp_path / "large").write_bytes(bytes(100))
+    monkeypatch.setattr(programs, "MOST_BYTES", 10)
+    programs._prune(tmp_path)
+    assert os.listdir(tmp_path) == ["gone"]
+
+
 @pytest.mark.parametrize("name", ["LESSBITS_COMPILED", "JAX_COMPILATION_CACHE_DIR"])
 def test_the_user_can_say_otherwise(name, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

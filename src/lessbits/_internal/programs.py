@@ -19,6 +19,7 @@ import re
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +115,11 @@ def make_room() -> None:
 
 
 def _link_all(source: Path, target: Path) -> None:
-    for entry in os.scandir(source):
-        if entry.is_file() and not (target / entry.name).exists():
-            try:
-                os.link(entry.path, target / entry.name)
-            except (FileExistsError, FileNotFoundError):  # another process has linked or removed it meanwhile
-                continue
+    with os.scandir(source) as entries:
+        for entry in entries:
+            if entry.is_file() and not (target / entry.name).exists():
+                with suppress(FileExistsError, FileNotFoundError):  # another process has linked or removed it meanwhile
+                    os.link(entry.path, target / entry.name)
 
 
 def _publish(own_folder: Path, folder: Path) -> None:
@@ -146,13 +146,17 @@ def _prune(folder: Path) -> None:
     JAX's own size limit uses locks, on which many ranks would wait.
     """
     programs = []
-    for entry in os.scandir(folder):
-        facts = entry.stat()
-        if entry.is_dir():
-            if _has_ended(entry.name, facts.st_mtime):
-                shutil.rmtree(entry.path, ignore_errors=True)
-        elif entry.is_file():
-            programs.append((facts.st_mtime, facts.st_size, entry.path))
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                facts = entry.stat()
+            except FileNotFoundError:  # another process has removed it meanwhile
+                continue
+            if entry.is_dir():
+                if _has_ended(entry.name, facts.st_mtime):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.is_file():
+                programs.append((facts.st_mtime, facts.st_size, entry.path))
     total = sum(size for _, size, _ in programs)
     for _, size, path in sorted(programs):
         if total <= MOST_BYTES:
