@@ -258,8 +258,9 @@ def test_a_message_of_another_exchange_is_refused():
     def one(links):
         params = make_params()
         gossip = Gossip(params, EVERY, links=links)
+        params = train(params, links.node, 1, gossip)
         gossip.exchanges += 2 * links.node
-        train(params, links.node, EVERY, gossip)
+        train(params, links.node, EVERY - 1, gossip)
 
     with pytest.raises(WireError):
         ThreadLinks.run(2, one)

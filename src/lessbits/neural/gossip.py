@@ -18,7 +18,7 @@ from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.neural.tree import TreeSums
 from lessbits.training.intervals import Every, Intervals
 from lessbits.training.links import Links, Reached
-from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
+from lessbits.training.marks import compare_exchanges, compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
 from lessbits.training.pieces import Spelling
@@ -87,8 +87,8 @@ class Gossip:
             self.links.allow_overlap()
         self.layout = Layout(params)
         self.quantizer = WeightQuantizer(quantizer, self.layout.sizes, self.layout.names)
-        connected = network_between(self.links, network)
-        self.rule = choose_rule(self.rule, connected, self.quantizer.noisiest, self.links.node)
+        self.connected = network_between(self.links, network)
+        self.rule = choose_rule(self.rule, self.connected, self.quantizer.noisiest, self.links.node)
         self.numbers = Numbers.of(self.rule)
         self.steps = self.exchanges = 0
         self.carry = jnp.zeros((1, self.layout.size), jnp.float32) if self.layout.rounded else None
@@ -99,13 +99,12 @@ class Gossip:
         self._gather_added = jax.jit(self.layout.gather_added)
         self.memory: Memory | TreeSums | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
-        self.met = True
+        self.met = False
         if not self.links.steady:
             self.rule.check_gossip("a site")
             self.memory = self.failing = self._expect()
-            self.met = False
-        elif connected is not None:
-            self.memory = self._meet(connected)
+        elif self.connected is not None:
+            self.memory = self._meet(self.connected)
 
     @property
     def bits(self) -> int:
@@ -203,6 +202,7 @@ class Gossip:
         self.old, self.dual, self.momentum = (loaded.pop(name) for name in ("old", "dual", "momentum"))
         self.carry = loaded.pop("carry", None)
         self.steps, self.exchanges = counts["steps"], counts["exchanges"]
+        self.links.reached, self.met = Reached(self.steps, self.exchanges), False
         if self.memory is not None:
             self.memory.land()
             self.memory.arrays, self.memory.bits = loaded, counts["bits"]
@@ -273,17 +273,18 @@ class Gossip:
         )
 
     def _open(self) -> None:
-        """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
-        if self.met or self.failing is None:
-            return
+        """Meet neighbours at the first step: a state may have been loaded until then."""
+        if self.failing is None and not self.met:
+            compare_exchanges(self.links, self.connected, self.exchanges)
+        elif self.failing is not None and not self.met:
+            links = self.failing.sites
+            model, start, settings = (part.hex() for part in self._marks(links.network()))
+            links.number = self.exchanges
+            links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
         self.met = True
-        links = self.failing.sites
-        model, start, settings = (part.hex() for part in self._marks(links.network()))
-        links.number = self.exchanges
-        links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
 
     def _rejoin(self, memory: "PerLink", x: jax.Array) -> jax.Array:
-        """Begin links anew where needed, and catch up with neighbours that are ahead; return the model to go on with.
+        """Begin links anew where needed, catch up with neighbours, and return the model to go on with.
 
         A process that has just been started, with neighbours that have not, takes the model of one.
         """
