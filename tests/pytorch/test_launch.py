@@ -74,6 +74,34 @@ def test_a_node_that_ends_before_the_others_ends_all_with_one_line(tmp_path):
     assert re.fullmatch(rf"lessbits: node 0 of 2: {what}: .*\n", done.stderr)
 
 
+ENDS = """
+import sys
+from mpi4py import MPI
+if MPI.COMM_WORLD.Get_rank() == 1:
+    if sys.argv[1] == "raise":
+        raise ValueError("no such\\ncolumn")
+    sys.exit(sys.argv[1] if sys.argv[1] == "no data" else int(sys.argv[1]))
+MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "line"),
+    [
+        ("no data", 1, "no data"),
+        ("3", 3, "ended with exit status 3"),
+        pytest.param("raise", 1, "ValueError: no such column", marks=pytest.mark.slow),
+    ],
+)
+def test_the_words_and_the_status_of_a_script_that_ends_are_kept(tmp_path, how, status, line):
+    script = tmp_path / "train.py"
+    script.write_text(ENDS)
+    done = subprocess.run([str(COMMAND), "launch", "--nodes", "2", str(script), how], capture_output=True, text=True)
+    assert done.returncode == status
+    assert done.stderr.splitlines()[-1] == f"lessbits: node 1 of 2: {line}"
+    assert ("Traceback" in done.stderr) == (how == "raise")
+
+
 LEAVES = """
 import sys, torch, lessbits.torch
 from mpi4py import MPI

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from lessbits.engines.distributed.launch import become_rank
-from lessbits.errors import mistake_line
+from lessbits.training.ending import last_words
 from lessbits.training.links import EndedError
 from lessbits.training.mpi import MPI
 
@@ -30,7 +30,7 @@ def main() -> None:
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as end:
-        if end.code not in (None, 0):
+        if end.code is not None and last_words(end)[1]:
             _fail(end)
         raise
     except BaseException as error:
@@ -45,12 +45,11 @@ def _fail(error: BaseException) -> None:
         time.sleep(TURN_SECONDS * error.turn)
     elif node:
         time.sleep(GRACE + 0.02 * node)
-    mistake = mistake_line(error)
-    if mistake is None and not isinstance(error, SystemExit):
+    line, status = last_words(error)
+    if status == 1 and not isinstance(error, SystemExit):
         traceback.print_exc()
     nodes = 1 if MPI is None else MPI.COMM_WORLD.Get_size()
-    status = 2 if mistake is not None else 1
-    print(f"lessbits: node {node} of {nodes}: {mistake or type(error).__name__}", file=sys.stderr, flush=True)
+    print(f"lessbits: node {node} of {nodes}: {line}", file=sys.stderr, flush=True)
     if nodes > 1:
         time.sleep(FLUSH_SECONDS)
         MPI.COMM_WORLD.Abort(status)
