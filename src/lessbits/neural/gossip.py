@@ -191,14 +191,9 @@ class Gossip:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict` of the same node of the same run, with the parameters that were saved beside it."""
-        names = set(self._arrays())
         late = self.failing is not None and self.met
-        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), names, late)
-        arrays = {name: np.asarray(array) for name, array in state["tensors"].items()}
-        for name, array in arrays.items():
-            if (array.dtype, array.shape) != (np.float32, (self.layout.size,)):
-                raise InputError(f"{name!r} of the state is {array.dtype}{list(array.shape)}: save it again")
-        loaded = {name: jnp.array(array[None]) for name, array in arrays.items()}
+        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), self._arrays(), late)
+        loaded = {name: jnp.array(np.asarray(array)[None]) for name, array in state["tensors"].items()}
         self.old, self.dual, self.momentum = (loaded.pop(name) for name in ("old", "dual", "momentum"))
         self.carry = loaded.pop("carry", None)
         self.steps, self.exchanges = counts["steps"], counts["exchanges"]
@@ -206,7 +201,7 @@ class Gossip:
         if self.memory is not None:
             self.memory.land()
             self.memory.arrays, self.memory.bits = loaded, counts["bits"]
-            self.memory.waits = bool(counts.get("waits", False))
+            self.memory.waits = bool(counts["waits"])
         if self.failing is not None:
             self.dual = jnp.zeros_like(self.dual)  # it belongs to links, which all begin anew
 

@@ -230,12 +230,12 @@ class Gossip:
         """Go on from a `state_dict` of the same node of the same run. Load the model's and the optimizer's own too."""
         self._land()
         tensors = self._tensors()
-        late, names = self.failing is not None and self.met, set(tensors)
-        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), names, late)
+        late = self.failing is not None and self.met
+        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), tensors, late)
         for name, tensor in tensors.items():
             tensor.copy_(state["tensors"][name])
         self.loading.complete = True
-        self.steps, self.exchanges, self.waits = counts["steps"], counts["exchanges"], bool(counts.get("waits", False))
+        self.steps, self.exchanges, self.waits = counts["steps"], counts["exchanges"], bool(counts["waits"])
         self.links.reached, self.met = Reached(self.steps, self.exchanges), False
         if self.memory is not None:
             self.memory.bits = counts["bits"]

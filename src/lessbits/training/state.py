@@ -1,10 +1,14 @@
 """What both libraries say of a run, and how they check a state that was saved."""
 
+import math
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from lessbits._internal.wording import counted
-from lessbits.errors import InputError, shown
+from lessbits.errors import InputError, check_whole, shown
+
+COUNTS = ("steps", "exchanges", "bits")
 
 
 def sent_line(steps: int, exchanges: int, bits: float, size: int) -> str:
@@ -24,9 +28,12 @@ def tell(report: str) -> None:
 
 
 def check_state(
-    state: Any, version: int, layout: str, settings: str, names: set[str], late: bool = False
+    state: Any, version: int, layout: str, settings: str, kept: Mapping[str, Any], late: bool = False
 ) -> dict[str, int]:
-    """Check that a state is of the same node of the same run, and return its counts; `late` if neighbours were met."""
+    """Check that a state is whole, and of the same node of the same run, and return its counts.
+
+    `kept` are the tensors that it takes the place of, which may have one row; `late` is whether neighbours were met.
+    """
     if late:
         raise InputError("a state was loaded after the first step: load it before, as neighbours are met there")
     parts = {"layout": str, "settings": str, "counts": dict, "tensors": dict}
@@ -36,7 +43,24 @@ def check_state(
     for name, mine in (("layout", layout), ("settings", settings)):
         if state[name] != mine:
             raise InputError(f"the state has another {name} ({shown(state[name])}) than this Gossip ({shown(mine)})")
-    if names != set(state["tensors"]):
+    if set(kept) != set(state["tensors"]):
         raise InputError("the state is of another node: each node loads its own")
-    counts: dict[str, int] = state["counts"]
-    return counts
+    for name, tensor in kept.items():
+        _check_tensor(name, state["tensors"][name], _kind(tensor), tensor.shape[-1])
+    counts = {name: check_whole(f"{name} of the state", state["counts"].get(name), 0) for name in COUNTS}
+    return counts | {"waits": bool(state["counts"].get("waits", False))}
+
+
+def _kind(tensor: Any) -> str:
+    """Return the name of the type of numbers, which is the same in PyTorch and NumPy."""
+    return str(getattr(tensor, "dtype", type(tensor).__name__)).removeprefix("torch.")
+
+
+def _check_tensor(name: str, given: Any, kind: str, size: int) -> None:
+    """Raise if a tensor of a state is not a vector of finite numbers of this type and size."""
+    shape = list(getattr(given, "shape", ()))
+    if (_kind(given), shape) != (kind, [size]):
+        found = f"{_kind(given)}{shape or ''}"
+        raise InputError(f"{name!r} of the state is {found}, but it must be {kind}[{size}]: the file is damaged")
+    if size and not all(math.isfinite(float(end)) for end in (given.min(), given.max())):
+        raise InputError(f"{name!r} of the state has NaN or infinite numbers: load an older state, at all nodes")
