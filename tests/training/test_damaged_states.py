@@ -66,6 +66,25 @@ def test_a_damaged_state_is_told_in_one_line_and_nothing_is_loaded(make, damage,
 
 
 @pytest.mark.parametrize("make", [torch_gossip, jax_gossip])
+def test_a_state_of_another_run_is_told_by_what_differs(make):
+    gossip, _ = make(every=10, seed=3)
+    state = gossip.state_dict()
+    for changed, words in [
+        ({"every": 20, "seed": 3}, "saved with every=10, but this Gossip has every=20: give the same settings"),
+        ({"every": 10, "seed": 3, "overlap": True}, "saved with overlap=False, but this Gossip has overlap=True: give"),
+        ({"every": 10}, "saved with seed=3, but this Gossip has seed=0: give"),
+    ]:
+        with pytest.raises(InputError, match=f"^the state was {words}"):
+            make(**changed)[0].load_state_dict(state)
+    with pytest.raises(InputError, match=r"^the state is of a run with 4 nodes, but this one has 1: start as many$"):
+        make()[0].load_state_dict(state | {"nodes": 4})  # which comes first
+    with pytest.raises(InputError, match=r"^the state is of another model: names, shapes"):
+        gossip.load_state_dict(state | {"layout": "a"})
+    del state["nodes"]  # as in states of earlier versions
+    gossip.load_state_dict(state)
+
+
+@pytest.mark.parametrize("make", [torch_gossip, jax_gossip])
 def test_a_whole_state_is_loaded(make):
     gossip, _ = make()
     gossip.load_state_dict(gossip.state_dict() | {"counts": {"steps": 7, "exchanges": 1, "bits": 800}})

@@ -182,17 +182,14 @@ class Gossip:
         """
         waits = self.memory is not None and self.memory.land()
         return {
-            "version": VERSION,
-            "layout": self.layout.digest().hex(),
-            "settings": self._settings(),
+            **self._about(),
             "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits, "waits": waits},
             "tensors": {name: np.array(array[0]) for name, array in self._arrays().items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict` of the same node of the same run, with the parameters that were saved beside it."""
-        late = self.failing is not None and self.met
-        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), self._arrays(), late)
+        counts = check_state(state, self._about(), self._arrays(), self.failing is not None and self.met)
         loaded = {name: jnp.array(np.asarray(array)[None]) for name, array in state["tensors"].items()}
         self.old, self.dual, self.momentum = (loaded.pop(name) for name in ("old", "dual", "momentum"))
         self.carry = loaded.pop("carry", None)
@@ -237,6 +234,10 @@ class Gossip:
         overlap = " overlap" if self.overlap else ""
         words = f"{self.intervals.words()} quantizer={self.quantizer.name}"
         return f"{words} seed={self.seed} {self.rule.words()}{overlap}"
+
+    def _about(self) -> dict[str, Any]:
+        nodes = self.links.nodes if self.links.steady else None  # a roster may grow
+        return {"version": VERSION, "layout": self.layout.digest().hex(), "settings": self._settings(), "nodes": nodes}
 
     def _marks(self, network: Network) -> list[bytes]:
         start = values_mark(np.asarray(self.old[0]))

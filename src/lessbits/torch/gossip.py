@@ -219,9 +219,7 @@ class Gossip:
         """Return all that is needed to go on, with tensors that torch.save writes. Messages under way arrive first."""
         self._land()
         return {
-            "version": VERSION,
-            "layout": self.layout.digest().hex(),
-            "settings": self._settings(),
+            **self._about(),
             "counts": {name: getattr(self, name) for name in ("steps", "exchanges", "bits", "waits")},
             "tensors": {name: tensor.clone() for name, tensor in self._tensors().items()},
         }
@@ -230,8 +228,7 @@ class Gossip:
         """Go on from a `state_dict` of the same node of the same run. Load the model's and the optimizer's own too."""
         self._land()
         tensors = self._tensors()
-        late = self.failing is not None and self.met
-        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), tensors, late)
+        counts = check_state(state, self._about(), tensors, self.failing is not None and self.met)
         for name, tensor in tensors.items():
             tensor.copy_(state["tensors"][name])
         self.loading.complete = True
@@ -255,6 +252,10 @@ class Gossip:
     def _settings(self) -> str:
         words = (self.intervals.words(), f"quantizer={self.pieces.name}", f"seed={self.seed}", self.rule.words())
         return " ".join(words) + " overlap" * self.overlap
+
+    def _about(self) -> dict[str, Any]:
+        nodes = self.links.nodes if self.links.steady else None  # a roster may grow
+        return {"version": VERSION, "layout": self.layout.digest().hex(), "settings": self._settings(), "nodes": nodes}
 
     def _marks(self, network: Network) -> list[bytes]:
         return [self.layout.digest(), values_mark(self.old.cpu().numpy()), settings_mark(self._settings(), network)]
