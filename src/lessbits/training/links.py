@@ -66,8 +66,8 @@ class Links(ABC):
         done = f"{counted(theirs.steps, 'step')} and {counted(theirs.exchanges, 'exchange')}"
         return EndedError(
             f"node {other} has ended after {done}, but node {self.node} waits for it after "
-            f"{counted(self.reached.steps, 'step')}: all nodes must take the same number of steps, even if they have "
-            "different numbers of batches",
+            f"{counted(self.reached.steps, 'step')}: unless that node tells of an error of its own, give all nodes the "
+            "same number of steps, even if they have different numbers of batches, and states of the same step",
             turn,
         )
 

@@ -148,8 +148,8 @@ def _check_left(here: int) -> None:
         if theirs <= mine:
             count = "a Gossip" if not theirs else f"Gossip number {theirs + 1}"
             raise EndedError(
-                f"node {other} has ended without {count}, but node {here} waits for it: all nodes must make the same "
-                "number of them",
+                f"node {other} has ended without {count}, but node {here} waits for it: unless that node tells of an "
+                "error of its own, make the same number of them at all nodes",
                 here - (here > other),
             )
 
