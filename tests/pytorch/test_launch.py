@@ -102,6 +102,24 @@ def test_the_words_and_the_status_of_a_script_that_ends_are_kept(tmp_path, how, 
     assert ("Traceback" in done.stderr) == (how == "raise")
 
 
+DIFFERS = """
+import torch, lessbits.torch
+from mpi4py import MPI
+node = MPI.COMM_WORLD.Get_rank()
+torch.manual_seed(0)
+lessbits.torch.Gossip(torch.nn.Linear(3, 3 if node == 2 else 2))
+"""
+
+
+def test_one_node_speaks_for_all_that_find_a_mistake(tmp_path):
+    """On a ring of four, nodes 1, 2 and 3 find that node 2 is different."""
+    script = tmp_path / "train.py"
+    script.write_text(DIFFERS)
+    done = subprocess.run([str(COMMAND), "launch", "--nodes", "4", str(script)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert re.fullmatch(r"lessbits: node 1 of 4: nodes 1 and 2 have different models: .*\n", done.stderr)
+
+
 LEAVES = """
 import sys, torch, lessbits.torch
 from mpi4py import MPI

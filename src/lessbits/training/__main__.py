@@ -12,11 +12,9 @@ from pathlib import Path
 
 from lessbits.engines.distributed.launch import become_rank
 from lessbits.training.ending import last_words
-from lessbits.training.links import EndedError
-from lessbits.training.mpi import MPI
+from lessbits.training.mpi import MPI, speaks_for_all
 
-GRACE = 1.0  # seconds that other nodes wait for node 0 to report the same error
-TURN_SECONDS = 0.5  # that each of some nodes waits for those before it to report the same end
+SILENT_SECONDS = 30.0  # for which a node that fails waits for another one to say why, and to end all
 FLUSH_SECONDS = 0.25  # until the launcher has forwarded what was printed
 
 
@@ -41,10 +39,8 @@ def main() -> None:
 def _fail(error: BaseException) -> None:
     """End all nodes with one line for a mistake. Return if there is only one."""
     node = 0 if MPI is None else MPI.COMM_WORLD.Get_rank()
-    if isinstance(error, EndedError):
-        time.sleep(TURN_SECONDS * error.turn)
-    elif node:
-        time.sleep(GRACE + 0.02 * node)
+    if not speaks_for_all():
+        time.sleep(SILENT_SECONDS)
     line, status = last_words(error)
     if status == 1 and not isinstance(error, SystemExit):
         traceback.print_exc()
