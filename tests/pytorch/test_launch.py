@@ -120,6 +120,23 @@ def test_one_node_speaks_for_all_that_find_a_mistake(tmp_path):
     assert re.fullmatch(r"lessbits: node 1 of 4: nodes 1 and 2 have different models: .*\n", done.stderr)
 
 
+def test_a_node_that_is_killed_is_named_with_what_to_do(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("""
+import os, signal, time
+from mpi4py import MPI
+if MPI.COMM_WORLD.Get_rank() == 1:
+    time.sleep(1)  # until the launcher has found all processes
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(600)
+""")
+    done = subprocess.run([str(COMMAND), "launch", "--nodes", "2", str(script)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"lessbits: (node 1 of 2|a node) .*, and all nodes with it: if all nodes saved .*\n", done.stderr
+    )
+
+
 LEAVES = """
 import sys, torch, lessbits.torch
 from mpi4py import MPI
