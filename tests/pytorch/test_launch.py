@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("mpi4py")
 
 COMMAND = Path(sys.executable).parent / "lessbits"
@@ -166,6 +166,25 @@ def test_without_our_launcher_those_that_wait_say_which_node_has_ended(tmp_path,
     without = {"absent": "without a Gossip", "second": "without Gossip number 2"}
     told = without.get(how, "after 17 steps and 3 exchanges")
     assert re.search(rf"EndedError: node 2 has ended {told}, but node [013] waits for it", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("weights.pt", None, "source code string cannot contain null bytes"),
+        ("notes.md", b"Some words, and more.", "invalid syntax (notes.md, line 1)"),
+        ("train.py", b"a = 1\nfor\n", "invalid syntax (train.py, line 2)"),
+    ],
+)
+def test_a_file_that_is_no_script_is_told_once(tmp_path, name, content, why):
+    if content is None:
+        torch.save({"weight": torch.zeros(3)}, tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(content)
+    done = subprocess.run([str(COMMAND), "launch", name], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"{name!r} is no Python script: {why}" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
 
 
 def test_a_script_that_is_not_there():
