@@ -33,8 +33,8 @@ def jax_node(links, rule, overlap):
     return lambda: gossip.step(params), gossip
 
 
-CASES = [(torch_node, {}, False), (torch_node, {"turns": False}, False), (torch_node, {"tree": True}, False)]
-CASES += [(torch_node, {}, True), (jax_node, {}, False)]
+KINDS = [({}, False), ({"turns": False}, False), ({"tree": True}, False), ({}, True)]
+CASES = [(make, *kind) for make in (torch_node, jax_node) for kind in KINDS]
 
 
 def run(make, rule, overlap, loaded, nodes=4):
