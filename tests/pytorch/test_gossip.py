@@ -310,8 +310,9 @@ def test_a_message_of_another_exchange_is_refused():
     def one(links):
         model = make_model()
         gossip = Gossip(model, EVERY, links=links)
+        train(model, links.node, 1, gossip)
         gossip.exchanges += 2 * links.node
-        train(model, links.node, EVERY, gossip)
+        train(model, links.node, EVERY - 1, gossip)
 
     with pytest.raises(WireError):
         ThreadLinks.run(2, one)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("mpi4py")
 
 COMMAND = Path(sys.executable).parent / "lessbits"
@@ -74,6 +74,69 @@ def test_a_node_that_ends_before_the_others_ends_all_with_one_line(tmp_path):
     assert re.fullmatch(rf"lessbits: node 0 of 2: {what}: .*\n", done.stderr)
 
 
+ENDS = """
+import sys
+from mpi4py import MPI
+if MPI.COMM_WORLD.Get_rank() == 1:
+    if sys.argv[1] == "raise":
+        raise ValueError("no such\\ncolumn")
+    sys.exit(sys.argv[1] if sys.argv[1] == "no data" else int(sys.argv[1]))
+MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "line"),
+    [
+        ("no data", 1, "no data"),
+        ("3", 3, "ended with exit status 3"),
+        pytest.param("raise", 1, "ValueError: no such column", marks=pytest.mark.slow),
+    ],
+)
+def test_the_words_and_the_status_of_a_script_that_ends_are_kept(tmp_path, how, status, line):
+    script = tmp_path / "train.py"
+    script.write_text(ENDS)
+    done = subprocess.run([str(COMMAND), "launch", "--nodes", "2", str(script), how], capture_output=True, text=True)
+    assert done.returncode == status
+    assert done.stderr.splitlines()[-1] == f"lessbits: node 1 of 2: {line}"
+    assert ("Traceback" in done.stderr) == (how == "raise")
+
+
+DIFFERS = """
+import torch, lessbits.torch
+from mpi4py import MPI
+node = MPI.COMM_WORLD.Get_rank()
+torch.manual_seed(0)
+lessbits.torch.Gossip(torch.nn.Linear(3, 3 if node == 2 else 2))
+"""
+
+
+def test_one_node_speaks_for_all_that_find_a_mistake(tmp_path):
+    """On a ring of four, nodes 1, 2 and 3 find that node 2 is different."""
+    script = tmp_path / "train.py"
+    script.write_text(DIFFERS)
+    done = subprocess.run([str(COMMAND), "launch", "--nodes", "4", str(script)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert re.fullmatch(r"lessbits: node 1 of 4: nodes 1 and 2 have different models: .*\n", done.stderr)
+
+
+def test_a_node_that_is_killed_is_named_with_what_to_do(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("""
+import os, signal, time
+from mpi4py import MPI
+if MPI.COMM_WORLD.Get_rank() == 1:
+    time.sleep(1)  # until the launcher has found all processes
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(600)
+""")
+    done = subprocess.run([str(COMMAND), "launch", "--nodes", "2", str(script)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"lessbits: (node 1 of 2|a node) .*, and all nodes with it: if all nodes saved .*\n", done.stderr
+    )
+
+
 LEAVES = """
 import sys, torch, lessbits.torch
 from mpi4py import MPI
@@ -103,6 +166,25 @@ def test_without_our_launcher_those_that_wait_say_which_node_has_ended(tmp_path,
     without = {"absent": "without a Gossip", "second": "without Gossip number 2"}
     told = without.get(how, "after 17 steps and 3 exchanges")
     assert re.search(rf"EndedError: node 2 has ended {told}, but node [013] waits for it", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("weights.pt", None, "source code string cannot contain null bytes"),
+        ("notes.md", b"Some words, and more.", "invalid syntax (notes.md, line 1)"),
+        ("train.py", b"a = 1\nfor\n", "invalid syntax (train.py, line 2)"),
+    ],
+)
+def test_a_file_that_is_no_script_is_told_once(tmp_path, name, content, why):
+    if content is None:
+        torch.save({"weight": torch.zeros(3)}, tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(content)
+    done = subprocess.run([str(COMMAND), "launch", name], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert f"{name!r} is no Python script: {why}" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
 
 
 def test_a_script_that_is_not_there():

@@ -93,7 +93,7 @@ def resumed(steps):
     first, second = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[:2]
     tell = 'print(f"at {gossip.steps}.{gossip.exchanges};\\n", end="", flush=True)\n'
     loop = second.replace("< 100", f"< {steps}").replace("\nwhile", f"\n{tell}\nwhile")
-    return "import os\n" + first.partition("for step")[0] + loop + tell
+    return first.partition("for step")[0] + loop + tell
 
 
 def test_the_script_of_the_page_goes_on_where_it_was_stopped(tmp_path, monkeypatch, capsys):
@@ -101,6 +101,21 @@ def test_the_script_of_the_page_goes_on_where_it_was_stopped(tmp_path, monkeypat
     for steps in (50, 100):
         exec(compile(resumed(steps), "neural.md", "exec"), {})
     assert re.findall(r"at (\d+)", capsys.readouterr().out) == ["0", "50", "50", "100"]
+    assert [path.name for path in tmp_path.iterdir()] == ["node-0.pt"]
+
+
+def test_a_save_of_the_page_that_breaks_off_leaves_the_one_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(resumed(50), "neural.md", "exec"), {})
+
+    def broken(state, path):
+        Path(path).write_bytes(b"half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(torch, "save", broken)
+    with pytest.raises(OSError, match="no space left"):
+        exec(compile(resumed(100), "neural.md", "exec"), {})
+    assert torch.load("node-0.pt")["gossip"]["counts"]["steps"] == 50
 
 
 @pytest.mark.slow

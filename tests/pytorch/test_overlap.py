@@ -126,8 +126,9 @@ def test_a_model_is_trained_while_messages_are_under_way():
     def one(links):
         held, model = Held(links), make_model()
         gossip = Gossip(model, EVERY, links=held, overlap=True)
+        train(model, links.node, 1, gossip)  # neighbours are met
         held.go.clear()
-        train(model, links.node, 2 * EVERY - 1, gossip)
+        train(model, links.node, 2 * EVERY - 2, gossip, first=1)
         assert gossip.exchanges == 1  # nobody has heard anything yet
         held.go.set()
         train(model, links.node, 1, gossip, first=2 * EVERY - 1)

@@ -18,7 +18,7 @@ from lessbits.neural.quantizers import WeightQuantizer
 from lessbits.neural.tree import TreeSums
 from lessbits.training.intervals import Every, Intervals
 from lessbits.training.links import Links, Reached
-from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
+from lessbits.training.marks import compare_exchanges, compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
 from lessbits.training.pieces import Spelling
@@ -87,8 +87,8 @@ class Gossip:
         self.layout = Layout(params)
         self.fixed = self.layout.fixed(params)
         self.quantizer = WeightQuantizer(quantizer, self.layout.sizes, self.layout.names)
-        connected = network_between(self.links, network)
-        self.rule = choose_rule(self.rule, connected, self.quantizer.noisiest, self.links.node)
+        self.connected = network_between(self.links, network)
+        self.rule = choose_rule(self.rule, self.connected, self.quantizer.noisiest, self.links.node)
         self.numbers = Numbers.of(self.rule)
         self.steps = self.exchanges = 0
         self.carry = jnp.zeros((1, self.layout.size), jnp.float32) if self.layout.rounded else None
@@ -99,13 +99,12 @@ class Gossip:
         self._gather_added = jax.jit(self.layout.gather_added)
         self.memory: Memory | TreeSums | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
-        self.met = True
+        self.met = False
         if not self.links.steady:
             self.rule.check_gossip("a site")
             self.memory = self.failing = self._expect()
-            self.met = False
-        elif connected is not None:
-            self.memory = self._meet(connected)
+        elif self.connected is not None:
+            self.memory = self._meet(self.connected)
 
     @property
     def bits(self) -> int:
@@ -183,30 +182,23 @@ class Gossip:
         """
         waits = self.memory is not None and self.memory.land()
         return {
-            "version": VERSION,
-            "layout": self.layout.digest().hex(),
-            "settings": self._settings(),
+            **self._about(),
             "counts": {"steps": self.steps, "exchanges": self.exchanges, "bits": self.bits, "waits": waits},
             "tensors": {name: np.array(array[0]) for name, array in self._arrays().items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict` of the same node of the same run, with the parameters that were saved beside it."""
-        names = set(self._arrays())
-        late = self.failing is not None and self.met
-        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), names, late)
-        arrays = {name: np.asarray(array) for name, array in state["tensors"].items()}
-        for name, array in arrays.items():
-            if (array.dtype, array.shape) != (np.float32, (self.layout.size,)):
-                raise InputError(f"{name!r} of the state is {array.dtype}{list(array.shape)}: save it again")
-        loaded = {name: jnp.array(array[None]) for name, array in arrays.items()}
+        counts = check_state(state, self._about(), self._arrays(), self.failing is not None and self.met)
+        loaded = {name: jnp.array(np.asarray(array)[None]) for name, array in state["tensors"].items()}
         self.old, self.dual, self.momentum = (loaded.pop(name) for name in ("old", "dual", "momentum"))
         self.carry = loaded.pop("carry", None)
         self.steps, self.exchanges = counts["steps"], counts["exchanges"]
+        self.links.reached, self.met = Reached(self.steps, self.exchanges), False
         if self.memory is not None:
             self.memory.land()
             self.memory.arrays, self.memory.bits = loaded, counts["bits"]
-            self.memory.waits = bool(counts.get("waits", False))
+            self.memory.waits = bool(counts["waits"])
         if self.failing is not None:
             self.dual = jnp.zeros_like(self.dual)  # it belongs to links, which all begin anew
 
@@ -243,6 +235,10 @@ class Gossip:
         words = f"{self.intervals.words()} quantizer={self.quantizer.name}"
         return f"{words} seed={self.seed} {self.rule.words()}{overlap}"
 
+    def _about(self) -> dict[str, Any]:
+        nodes = self.links.nodes if self.links.steady else None  # a roster may grow
+        return {"version": VERSION, "layout": self.layout.digest().hex(), "settings": self._settings(), "nodes": nodes}
+
     def _marks(self, network: Network) -> list[bytes]:
         start = values_mark(np.asarray(self.old[0]), self.fixed)
         return [self.layout.digest(), start, settings_mark(self._settings(), network)]
@@ -273,17 +269,18 @@ class Gossip:
         )
 
     def _open(self) -> None:
-        """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
-        if self.met or self.failing is None:
-            return
+        """Meet neighbours at the first step: a state may have been loaded until then."""
+        if self.failing is None and not self.met:
+            compare_exchanges(self.links, self.connected, self.exchanges)
+        elif self.failing is not None and not self.met:
+            links = self.failing.sites
+            model, start, settings = (part.hex() for part in self._marks(links.network()))
+            links.number = self.exchanges
+            links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
         self.met = True
-        links = self.failing.sites
-        model, start, settings = (part.hex() for part in self._marks(links.network()))
-        links.number = self.exchanges
-        links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
 
     def _rejoin(self, memory: "PerLink", x: jax.Array) -> jax.Array:
-        """Begin links anew where needed, and catch up with neighbours that are ahead; return the model to go on with.
+        """Begin links anew where needed, catch up with neighbours, and return the model to go on with.
 
         A process that has just been started, with neighbours that have not, takes the model of one.
         """

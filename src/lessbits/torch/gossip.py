@@ -18,7 +18,7 @@ from lessbits.torch.tree import TreeSums
 from lessbits.training.flight import Flight
 from lessbits.training.intervals import Every, Intervals
 from lessbits.training.links import Links, Reached
-from lessbits.training.marks import compare_marks, run_number, settings_mark, values_mark
+from lessbits.training.marks import compare_exchanges, compare_marks, run_number, settings_mark, values_mark
 from lessbits.training.meeting import choose_links
 from lessbits.training.partners import network_between
 from lessbits.training.pieces import Spelling
@@ -89,8 +89,8 @@ class Gossip:
         self.layout = Layout(model)
         self.loading = Loading(self.layout)
         self.pieces = Pieces(quantizer, self.layout.names, self.layout.sizes, self.layout.buffers)
-        connected = network_between(self.links, network)
-        self.rule = choose_rule(self.rule, connected, self.pieces.noisiest, self.links.node)
+        self.connected = network_between(self.links, network)
+        self.rule = choose_rule(self.rule, self.connected, self.pieces.noisiest, self.links.node)
         self.numbers = self.rule.numbers
         self.old = self.layout.gather()
         self.momentum = torch.zeros(self.layout.trained, device=self.layout.device)
@@ -100,9 +100,9 @@ class Gossip:
         self.waits = False  # whether messages have been sent, of which nothing was taken yet
         self.memory: Memory | TreeSums | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
-        self.met = self.links.nodes == 1
-        if connected is not None and self.links.steady:
-            self.memory = self._meet(connected)
+        self.met = False
+        if self.connected is not None and self.links.steady:
+            self.memory = self._meet(self.connected)
         elif not self.links.steady:
             self.rule.check_gossip("a site")
             self.memory = self.failing = self._expect()
@@ -218,9 +218,7 @@ class Gossip:
         """Return all that is needed to go on, with tensors that torch.save writes. Messages under way arrive first."""
         self._land()
         return {
-            "version": VERSION,
-            "layout": self.layout.digest().hex(),
-            "settings": self._settings(),
+            **self._about(),
             "counts": {name: getattr(self, name) for name in ("steps", "exchanges", "bits", "waits")},
             "tensors": {name: tensor.clone() for name, tensor in self._tensors().items()},
         }
@@ -229,12 +227,12 @@ class Gossip:
         """Go on from a `state_dict` of the same node of the same run. Load the model's and the optimizer's own too."""
         self._land()
         tensors = self._tensors()
-        late, names = self.failing is not None and self.met, set(tensors)
-        counts = check_state(state, VERSION, self.layout.digest().hex(), self._settings(), names, late)
+        counts = check_state(state, self._about(), tensors, self.failing is not None and self.met)
         for name, tensor in tensors.items():
             tensor.copy_(state["tensors"][name])
         self.loading.complete = True
-        self.steps, self.exchanges, self.waits = counts["steps"], counts["exchanges"], bool(counts.get("waits", False))
+        self.steps, self.exchanges, self.waits = counts["steps"], counts["exchanges"], bool(counts["waits"])
+        self.links.reached, self.met = Reached(self.steps, self.exchanges), False
         if self.memory is not None:
             self.memory.bits = counts["bits"]
         if self.failing is not None:
@@ -253,6 +251,10 @@ class Gossip:
     def _settings(self) -> str:
         words = (self.intervals.words(), f"quantizer={self.pieces.name}", f"seed={self.seed}", self.rule.words())
         return " ".join(words) + " overlap" * self.overlap
+
+    def _about(self) -> dict[str, Any]:
+        nodes = self.links.nodes if self.links.steady else None  # a roster may grow
+        return {"version": VERSION, "layout": self.layout.digest().hex(), "settings": self._settings(), "nodes": nodes}
 
     def _marks(self, network: Network) -> list[bytes]:
         start = values_mark(self.old.cpu().numpy(), self.layout.fixed)
@@ -276,21 +278,19 @@ class Gossip:
         return PerLink(self.links, self.pieces, self.seed, run_number([model, settings]), self.old, *shares)
 
     def _open(self) -> None:
-        """Meet neighbours that may fail, at the first step: a state may have been loaded until then."""
+        """Meet neighbours at the first step: a state may have been loaded until then."""
         self.loading.check()
-        if self.met or self.failing is None:
-            return
+        if self.failing is None and not self.met:
+            compare_exchanges(self.links, self.connected, self.exchanges)
+        elif self.failing is not None and not self.met:
+            links = self.failing.sites
+            model, start, settings = (part.hex() for part in self._marks(links.roster.network()))
+            links.number = self.exchanges
+            links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
         self.met = True
-        links = self.failing.sites
-        model, start, settings = (part.hex() for part in self._marks(links.roster.network()))
-        links.number = self.exchanges
-        links.open(settings, model, start, 8 * self.layout.size + self.failing.codec.most_bytes)
 
     def _rejoin(self, memory: "PerLink") -> None:
-        """Begin links anew where needed, and catch up with neighbours that are ahead.
-
-        A process that has just been started, with neighbours that have not, takes the model of one.
-        """
+        """Begin links anew where needed, and catch up with neighbours; who was just started takes the model of one."""
         reached, model = memory.begin(lambda: self._read(slice(0, self.layout.size)), self.exchanges)
         self.steps += self.intervals.between(self.exchanges, reached)
         self.exchanges = reached

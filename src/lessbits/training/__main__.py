@@ -11,12 +11,10 @@ import traceback
 from pathlib import Path
 
 from lessbits.engines.distributed.launch import become_rank
-from lessbits.errors import mistake_line
-from lessbits.training.links import EndedError
-from lessbits.training.mpi import MPI
+from lessbits.training.ending import last_words
+from lessbits.training.mpi import MPI, speaks_for_all
 
-GRACE = 1.0  # seconds that other nodes wait for node 0 to report the same error
-TURN_SECONDS = 0.5  # that each of some nodes waits for those before it to report the same end
+SILENT_SECONDS = 30.0  # for which a node that fails waits for another one to say why, and to end all
 FLUSH_SECONDS = 0.25  # until the launcher has forwarded what was printed
 
 
@@ -30,7 +28,7 @@ def main() -> None:
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as end:
-        if end.code not in (None, 0):
+        if end.code is not None and last_words(end)[1]:
             _fail(end)
         raise
     except BaseException as error:
@@ -41,16 +39,13 @@ def main() -> None:
 def _fail(error: BaseException) -> None:
     """End all nodes with one line for a mistake. Return if there is only one."""
     node = 0 if MPI is None else MPI.COMM_WORLD.Get_rank()
-    if isinstance(error, EndedError):
-        time.sleep(TURN_SECONDS * error.turn)
-    elif node:
-        time.sleep(GRACE + 0.02 * node)
-    mistake = mistake_line(error)
-    if mistake is None and not isinstance(error, SystemExit):
+    if not speaks_for_all():
+        time.sleep(SILENT_SECONDS)
+    line, status = last_words(error)
+    if status == 1 and not isinstance(error, SystemExit):
         traceback.print_exc()
     nodes = 1 if MPI is None else MPI.COMM_WORLD.Get_size()
-    status = 2 if mistake is not None else 1
-    print(f"lessbits: node {node} of {nodes}: {mistake or type(error).__name__}", file=sys.stderr, flush=True)
+    print(f"lessbits: node {node} of {nodes}: {line}", file=sys.stderr, flush=True)
     if nodes > 1:
         time.sleep(FLUSH_SECONDS)
         MPI.COMM_WORLD.Abort(status)

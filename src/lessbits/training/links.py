@@ -23,11 +23,7 @@ class Reached(NamedTuple):
 
 
 class EndedError(InputError):
-    """A node waits for another one that has ended. `turn` says how many other nodes may say so before."""
-
-    def __init__(self, message: str, turn: int = 0) -> None:
-        super().__init__(message)
-        self.turn = turn
+    """A node waits for another one that has ended."""
 
 
 class Links(ABC):
@@ -61,14 +57,13 @@ class Links(ABC):
         if self.closed:
             raise InputError(f"node {self.node} exchanges after it was closed: call close after the last step")
 
-    def missed(self, other: int, theirs: Reached, turn: int = 0) -> EndedError:
+    def missed(self, other: int, theirs: Reached) -> EndedError:
         """Return the error of a node that waits for a neighbour that has ended."""
         done = f"{counted(theirs.steps, 'step')} and {counted(theirs.exchanges, 'exchange')}"
         return EndedError(
             f"node {other} has ended after {done}, but node {self.node} waits for it after "
-            f"{counted(self.reached.steps, 'step')}: all nodes must take the same number of steps, even if they have "
-            "different numbers of batches",
-            turn,
+            f"{counted(self.reached.steps, 'step')}: unless that node tells of an error of its own, give all nodes the "
+            "same number of steps, even if they have different numbers of batches, and states of the same step"
         )
 
 

@@ -12,6 +12,7 @@ from lessbits.training.partners import neighbours, rounds
 
 NAMES = ("model", "start", "settings")
 MARK_BYTES = 8
+COUNT_BYTES = 8
 
 
 def model_mark(tensors: Iterable[tuple[str, Sequence[int], str]]) -> bytes:
@@ -62,6 +63,26 @@ def compare_marks(links: Links, network: Network, marks: Sequence[bytes]) -> int
             if digest[MARK_BYTES * number : MARK_BYTES * (number + 1)] != marks[number]:
                 raise InputError(differ(name, f"nodes {min(here, other)} and {max(here, other)}"))
     return run_number(marks)
+
+
+def compare_exchanges(links: Links, network: Network | None, exchanges: int) -> None:
+    """Check that neighbours have done as many exchanges: one may have loaded the state of another step."""
+    if network is None:
+        return
+    here = links.node
+    others = links.exchange(dict.fromkeys(neighbours(network, here), exchanges.to_bytes(COUNT_BYTES, "little")))
+    for other, frame in sorted(others.items()):
+        if len(frame) != COUNT_BYTES:  # a message: that node goes on as it was
+            raise InputError(
+                f"node {here} has loaded a state at exchange {exchanges}, but node {other} has not: load states of the "
+                "same step at all nodes"
+            )
+        if (theirs := int.from_bytes(frame, "little")) != exchanges:
+            (low, first), (high, second) = sorted([(here, exchanges), (other, theirs)])
+            raise InputError(
+                f"node {low} is at exchange {first}, but node {high} is at exchange {second}: load states of the same "
+                "step at all nodes"
+            )
 
 
 def _short(words: bytes) -> bytes:

@@ -26,9 +26,11 @@ LOOK_SECONDS = 0.1  # between two looks at whether neighbours have ended
 END_SECONDS = 60.0  # for which a process that ends waits for an exchange in another thread
 ALONE_SECONDS = 1.0  # for which a process that ends without links waits for others to end, too
 MESSAGE, FAREWELL = 0, 1  # tags
-LEFT = 31_999  # a tag on the communicator of all processes, for those that end
+LEFT, FAILED = 31_999, 31_998  # tags on the communicator of all processes, for those that end
+FAILED_SECONDS = 0.5  # in which processes that fail hear of each other
 
 _made: list["MpiLinks"] = []  # all links of this process
+_told: list[Any] = []  # messages under way from a process that fails
 _left: dict[int, int] = {}  # how many links between all processes those had made that have ended
 
 
@@ -84,17 +86,14 @@ class MpiLinks(Links):
         self.closed = True
         if self.under_way is not None:
             self.under_way.join(END_SECONDS)
-        notices = [
-            (other, np.array([begun, turn, *self.reached], np.int64))
-            for turn, (other, begun) in enumerate(self.begun.items())
-        ]
+        notices = [(other, np.array([begun, *self.reached], np.int64)) for other, begun in self.begun.items()]
         requests = [self.world.Isend(notice, other, FAREWELL) for other, notice in notices]
         barrier = self.world.Ibarrier()
         while not barrier.Test():
             time.sleep(PAUSE)
         for other in self.begun:
             if other not in self.ended:
-                self.world.Recv(np.empty(4, np.int64), other, FAREWELL)
+                self.world.Recv(np.empty(3, np.int64), other, FAREWELL)
         MPI.Request.Waitall(requests)
         self.world.Free()
 
@@ -118,13 +117,12 @@ class MpiLinks(Links):
         """Raise if a neighbour has ended before the exchange that is awaited."""
         for other, request in awaited.items():
             if other not in self.ended and self.world.Iprobe(other, FAREWELL):
-                self.ended[other] = np.empty(4, np.int64)
+                self.ended[other] = np.empty(3, np.int64)
                 self.world.Recv(self.ended[other], other, FAREWELL)
             if other in self.ended and self.ended[other][0] < self.begun[other]:
-                turn, *reached = self.ended[other][1:].tolist()
                 request.Cancel()
                 self.kept.append(kept)
-                raise self.missed(other, Reached(*reached), turn)
+                raise self.missed(other, Reached(*self.ended[other][1:].tolist()))
 
 
 def _assemble(communicator: Any, whole: bool) -> None:
@@ -148,9 +146,8 @@ def _check_left(here: int) -> None:
         if theirs <= mine:
             count = "a Gossip" if not theirs else f"Gossip number {theirs + 1}"
             raise EndedError(
-                f"node {other} has ended without {count}, but node {here} waits for it: all nodes must make the same "
-                "number of them",
-                here - (here > other),
+                f"node {other} has ended without {count}, but node {here} waits for it: unless that node tells of an "
+                "error of its own, make the same number of them at all nodes"
             )
 
 
@@ -171,6 +168,24 @@ def _leave() -> None:
         if not request.Test():
             request.Cancel()
             request.Wait()
+
+
+def speaks_for_all() -> bool:
+    """Return whether this process, which fails, is the first of those that fail at about the same time.
+
+    Two ends of a link find the same mistake, and one line about it is enough.
+    """
+    if MPI is None or MPI.Is_finalized() or MPI.COMM_WORLD.Get_size() == 1:
+        return True
+    world = MPI.COMM_WORLD
+    others = [other for other in range(world.Get_size()) if other != world.Get_rank()]
+    _told.extend(world.Isend([b"", MPI.BYTE], other, FAILED) for other in others)
+    last = time.monotonic() + FAILED_SECONDS
+    while time.monotonic() < last:  # messages move on only while MPI is asked for them
+        if any(world.Iprobe(other, FAILED) for other in others if other < world.Get_rank()):
+            return False
+        time.sleep(PAUSE)
+    return True
 
 
 if MPI is not None and MPI.COMM_WORLD.Get_size() > 1:

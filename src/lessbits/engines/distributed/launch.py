@@ -154,7 +154,7 @@ def launch(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    supervisor = Supervisor(job, process.pid, ranks, patience)
+    supervisor = Supervisor(job, process.pid, ranks, patience, "rank" if module == "lessbits" else "node")
     reported: dict[str, str] = {}
     pipes = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
     readers = [threading.Thread(target=_forward_output, args=(*pipe, reported), daemon=True) for pipe in pipes]
@@ -208,7 +208,7 @@ class _Forwarding:
         """Return why the ranks were ended by force, if they were."""
         if not self.forced:
             return None
-        ended = f"the ranks were ended before they had stopped by themselves, {self.forced}"
+        ended = f"the {self.supervisor.kind}s were ended before they had stopped by themselves, {self.forced}"
         return f"lessbits: {ended}: what was saved before is whole"
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""What `lessbits run` does while mpiexec runs: it notices processes that die or are stopped, and ends the job."""
+"""What the launcher does while mpiexec runs: it notices processes that die or are stopped, and ends the job."""
 
 import os
 import select
@@ -12,8 +12,10 @@ from lessbits.engines.distributed.processes import SILENT, Process, kill, member
 POLL_INTERVAL = 0.25  # seconds
 WATCH_MARGIN = 5.0  # seconds by which the ranks' own watch is given the first word
 END_SECONDS = 3.0  # for mpiexec to end its ranks by itself
-RESUME = "if checkpoints were written, start again with --resume"
-WITH_IT = ", and all ranks with it" if sys.platform == "linux" else ""  # elsewhere nothing can be checked
+RESUME = {  # by what the processes of a job are
+    "rank": "if checkpoints were written, start again with --resume",
+    "node": "if all nodes saved states of one step, start again, and load the last of these",
+}
 
 
 class Supervisor:
@@ -24,10 +26,11 @@ class Supervisor:
         mpiexec: The number of its first process.
         ranks: How many ranks there are.
         patience: Seconds for which a process may be stopped.
+        kind: What a process of the job is to its user: a rank of a run, or a node that trains a model.
     """
 
-    def __init__(self, job: str, mpiexec: int, ranks: int, patience: float | None) -> None:
-        self.job, self.mpiexec, self.ranks = job, mpiexec, ranks
+    def __init__(self, job: str, mpiexec: int, ranks: int, patience: float | None, kind: str = "rank") -> None:
+        self.job, self.mpiexec, self.ranks, self.kind = job, mpiexec, ranks, kind
         self.patience = (patience or SILENT) + WATCH_MARGIN
         self.known: dict[Process, str] = {}  # by what to call them
         self.first_dead: Process | None = None
@@ -54,7 +57,7 @@ class Supervisor:
     def explain(self, status: int, reported: dict[str, str]) -> str | None:
         """Return why the job ended, unless its ranks said it: `status` is mpiexec's, and `reported` what it printed."""
         first = self.first_dead
-        name = "a rank" if first is None else self.known[first]
+        name = f"a {self.kind}" if first is None else self.known[first]
         if self.reason:
             what = self.reason
         elif status < 0:
@@ -65,17 +68,19 @@ class Supervisor:
             what = f"{name} was ended by {_signal_name(int(reported['signal']))}" if sure else f"{name} has died"
         elif "abort" in reported:  # a rank said why and asked for the end of all, of which any may be seen first
             return None
-        elif status and first is not None and first.number != self.mpiexec and not name.startswith("rank"):
+        elif status and first is not None and first.number != self.mpiexec and not name.startswith(self.kind):
             what = f"{name} was ended"
         else:
             return None
-        return f"lessbits: {what}{WITH_IT}: {RESUME}"
+        # Elsewhere nothing can be checked.
+        with_it = f", and all {self.kind}s with it" if sys.platform == "linux" else ""
+        return f"lessbits: {what}{with_it}: {RESUME[self.kind]}"
 
     def _run(self) -> None:
         deaths = _Deaths()
         last = time.monotonic()
         while not self.over.is_set():
-            if sum(name.startswith("rank") for name in self.known.values()) < self.ranks:
+            if sum(name.startswith(self.kind) for name in self.known.values()) < self.ranks:
                 self._find(deaths)
             if self.first_dead is None:
                 self.first_dead = deaths.first(POLL_INTERVAL)
@@ -94,7 +99,7 @@ class Supervisor:
             if rank is None or process.parent in launchers:  # others were started by ranks
                 if process not in self.known:
                     deaths.expect(process)
-                self.known[process] = process.name if rank is None else f"rank {rank} of {self.ranks}"
+                self.known[process] = process.name if rank is None else f"{self.kind} {rank} of {self.ranks}"
 
     def _end_stopped(self, elapsed: float) -> None:
         """End the job if one of its processes is stopped for longer than the patience."""
