@@ -1,11 +1,11 @@
 """Four processes train a character GPT over slow links: seconds and bytes until the validation loss of DDP.
 
-    sudo python benchmarks/neural/processes.py DATA [--rates 10 100] [--only NAME …]
+    sudo python benchmarks/neural/processes.py DATA [--rates 10 100] [--seeds 0 1 2] [--only NAME …]
 
 Each process is a host in a network namespace of its own, whose uplink is shaped with `tc … tbf`. Bytes are those that
 the kernel has counted on a host's device, the mean of all hosts. Models are noted on the side and judged afterwards:
-the loss of the mean of the four models, and of the worst one. DDP's loss is that of its last step. `--hivemind` is the
-Python of an environment that has hivemind and PyTorch.
+the loss of the mean of the four models, and of the worst one. DDP's loss is that of its last step with the same seed,
+which sets the start and the batches. `--hivemind` is the Python of an environment that has hivemind and PyTorch.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
 from processes import Processes
 
 HERE = Path(__file__).parent
-COMMON = {"batch": 4, "seed": 0, "seconds": 300}
+COMMON = {"batch": 4, "seconds": 300}
 LOCAL = {"steps": 240, "peak": 8e-3, "note": 10, "every": 20}
 OURS = {"quantizer": "block:1.5", "overlap": False, "rule": {}}
 # Three settings of every way but DDP, whose rate is the best of three in one process, hivemind, and no exchange at all.
@@ -104,9 +105,9 @@ def first(rows, target, column):
     return rows[reached[0]] if len(reached) else None
 
 
-def line(name, rows, target, ddp, load):
-    """Return a line of the table."""
-    found, worst, last = first(rows, target, 3), first(rows, target, 4), rows[-1]
+def line(name, run, ddp):
+    """Return a line of the table of one seed."""
+    found, worst, last = run.mean, run.worst, run.last
     if found is None:
         cells = ["–"] * 5
     else:
@@ -114,7 +115,7 @@ def line(name, rows, target, ddp, load):
         cells = [f"{found[0]:.1f}", f"{found[1]:.0f}", f"{found[2] / 1e6:.3g}", ratio, fewer]
     cells.append("–" if worst is None else f"{worst[0]:.1f}")
     cells += [f"{last[3]:.3f}, {last[4]:.3f}", f"{last[1]:.0f} steps, {last[0]:.0f} s, {last[2] / 1e6:.3g} MB"]
-    return f"| {name} | {' | '.join(cells)} | {load:.1f} |"
+    return f"| {name} | {' | '.join(cells)} | {run.load:.1f} |"
 
 
 def way_sends(name):
@@ -128,28 +129,61 @@ HEADS = (
 )  # fmt: skip
 
 
-def measure(data, rate, names, folder, hivemind, known):
-    """Print the table of one speed; `known` is loss, seconds and MB of DDP, if it was measured before."""
-    held_out = load(data)[1]
-    print(f"\n## {rate} Mbit/s\n", flush=True)
-    target, ddp = -np.inf, None
-    if known:
-        target, ddp = known[0], np.array([known[1], 0, 1e6 * known[2]])
-    for name in [*([] if known else ["DDP, gloo"]), *names]:
-        settings = {**COMMON, **WAYS[name], "data": str(data)}
-        python, busy = (hivemind or sys.executable) if name == "hivemind" else sys.executable, os.getloadavg()[0]
+class Run(NamedTuple):
+    """What a run needed until DDP's loss, by the mean model and by the worst node, and its last row."""
+
+    mean: np.ndarray | None
+    worst: np.ndarray | None
+    last: np.ndarray
+    load: float
+
+
+def measure(space, seed, names, given, folder):
+    """Print the table of one seed, and return its runs by name; the first one is DDP's."""
+    held_out, runs, target = load(given.data)[1], {}, -np.inf
+    print(f"\n### Seed {seed}\n", flush=True)
+    for name in names:
+        settings = {**COMMON, **WAYS[name], "seed": seed, "data": str(given.data)}
+        python, busy = (given.hivemind or sys.executable) if name == "hivemind" else sys.executable, os.getloadavg()[0]
         try:
-            with ShapedHosts(NODES, rate) as space:
-                notes = train(space, settings, folder / f"{rate}-{name}".replace(" ", "-"), python)
+            notes = train(space, settings, folder / f"{seed}-{name}".replace(" ", "-"), python)
         except RuntimeError as error:
             print(f"| {name} | failed: {' '.join(str(error).split())[-300:]} |", flush=True)
             continue
         rows = judge(notes, held_out, target)
-        if ddp is None:
-            target, ddp = rows[-1][3], rows[-1]
-            print(f"The validation loss of DDP after {ddp[1]:.0f} steps is {target:.4f}.\n")
+        if not runs:
+            target = rows[-1][3]
+            print(f"The validation loss of DDP after {rows[-1][1]:.0f} steps is {target:.4f}.\n")
             print(f"| {' | '.join(HEADS)} |\n|---{'|---:' * (len(HEADS) - 1)}|")
-        print(line(name, rows, target, ddp, busy), flush=True)
+        runs[name] = Run(rows[-1] if not runs else first(rows, target, 3), first(rows, target, 4), rows[-1], busy)
+        print(line(name, runs[name], runs[names[0]].last), flush=True)
+    return runs
+
+
+def summary(names, tables):
+    """Print ranges over seeds; a number in parentheses says with how many of them DDP's loss was reached."""
+    heads = ("", "s", "MB per host", "times faster", "times fewer bytes", "times faster, worst node")
+    print(f"\n### {len(tables)} seeds\n\n| {' | '.join(heads)} |\n|---{'|---:' * (len(heads) - 1)}|")
+    for name in names:
+        pairs = [(runs[name], runs[names[0]].last) for runs in tables if name in runs]
+        mean = [(run.mean, ddp) for run, ddp in pairs if run.mean is not None]
+        worst = [ddp[0] / run.worst[0] for run, ddp in pairs if run.worst is not None]
+        found = [
+            span([row[0] for row, _ in mean], len(tables)),
+            span([row[2] / 1e6 for row, _ in mean], len(tables)) if way_sends(name) else "–",
+            span([ddp[0] / row[0] for row, ddp in mean], len(tables)),
+            span([ddp[2] / row[2] for row, ddp in mean], len(tables)) if way_sends(name) else "–",
+            span(worst, len(tables)),
+        ]
+        print(f"| {name} | {' | '.join(found)} |", flush=True)
+
+
+def span(values, seeds):
+    """Return the smallest and the largest value, and how many there are if some are missing."""
+    if not values:
+        return "–"
+    words = f"{min(values):.3g} to {max(values):.3g}" if len(values) > 1 else f"{values[0]:.3g}"
+    return words if len(values) == seeds else f"{words} ({len(values)} of {seeds})"
 
 
 def main():
@@ -157,15 +191,19 @@ def main():
     parser.add_argument("data", type=Path)
     parser.add_argument("--rates", type=int, nargs="*", default=[100, 10])
     parser.add_argument("--only", nargs="*", default=[name for name in WAYS if name != "DDP, gloo"])
-    parser.add_argument("--known", type=float, nargs=3, help="DDP's loss, seconds and MB, if measured before")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--hivemind", help="a Python that has hivemind")
-    options = parser.parse_args()
+    given = parser.parse_args()
+    given.data, names = given.data.resolve(), ["DDP, gloo", *given.only]
     torch.set_num_threads(1)
     signal.signal(signal.SIGTERM, lambda *ignored: sys.exit(1))  # so that namespaces are removed then, too
     folder = Path(tempfile.mkdtemp(prefix="lessbits-"))
     try:
-        for rate in options.rates:
-            measure(options.data.resolve(), rate, options.only, folder, options.hivemind, options.known)
+        for rate in given.rates:
+            print(f"\n## {rate} Mbit/s", flush=True)
+            with ShapedHosts(NODES, rate) as space:
+                tables = [measure(space, seed, names, given, folder / str(rate)) for seed in given.seeds]
+            summary(names, tables)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
