@@ -203,7 +203,8 @@ def main():
             print(f"\n## {rate} Mbit/s", flush=True)
             with ShapedHosts(NODES, rate) as space:
                 tables = [measure(space, seed, names, given, folder / str(rate)) for seed in given.seeds]
-            summary(names, tables)
+            if len(tables) > 1:
+                summary(names, tables)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
