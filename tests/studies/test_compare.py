@@ -69,7 +69,7 @@ def test_runs_can_be_ranked_by_the_time_that_slow_links_need(compare: Any, tmp_p
     assert '"title": "simulated seconds"' in page
     refused = compare(*told)
     assert refused.status == 2
-    assert "give latency or bandwidth" in refused.err
+    assert "give --latency or --bandwidth" in refused.err
 
 
 @pytest.mark.slow
