@@ -172,11 +172,14 @@ def _sums_on_a_ring(levels):
     The vector is cut into n chunks. A chunk is passed on n - 1 times, as the sum of the levels of 1, 2, ... nodes, and
     then the whole sum n - 1 times.
     """
-    nodes, total, sums = levels.shape[0], 0.0, jnp.zeros_like(levels[:1])
-    for node in range(nodes):
-        sums = sums + levels[node : node + 1]
-        total += entropy_bits(sums)[0] / nodes * (1 if node < nodes - 1 else nodes - 1)
-    return total
+    nodes = levels.shape[0]
+
+    def add(sums, row):
+        sums = sums + row
+        return sums, entropy_bits(sums[None])[0]
+
+    _, bits = jax.lax.scan(add, jnp.zeros(levels.shape[1:], jnp.int32), levels)
+    return (jnp.sum(bits[:-1]) + (nodes - 1) * bits[-1]) / nodes
 
 
 def _tree(spec, state, x_old, x, hyper, graph, turn, key):

@@ -39,7 +39,7 @@ def main(paths):
         if rows and config["method"] in ("pair", "memory") and config["nodes"] == 8 and config["quantizer"] != "exact":
             key = tuple(config[name] for name in ("method", "theta", "w", "r", "mu", "delta", "dead"))
             early = rows[-1]["step"] < config["steps"] - 2 * config["every"]
-            found.setdefault(key, []).append((early, min(row["mean"] for row in rows)))
+            found.setdefault(key, []).append((early, min(row["mean"] for row in rows if "mean" in row)))
     print("| | θ | w | r | μ | Δ, dead zone | ε | predicted growth | ended early | lowest losses |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     lines, right, runs = [], 0, 0

@@ -3,6 +3,7 @@
 `ddp` and `first` look around; `baselines` gives every other method the same number of configurations.
 """
 
+from table_alike import GROUPS as ALIKE
 from table_before import GROUPS as BEFORE
 
 
@@ -206,4 +207,5 @@ GROUPS = {
     "ddp": DDP,
     "first": FIRST,
     **BEFORE,
+    **ALIKE,
 }
