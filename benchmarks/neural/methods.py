@@ -161,16 +161,17 @@ def _diloco(spec, state, x_old, x, hyper, graph, turn, key):
     sent, bits, levels = compress(spec.quantizer, change, key, hyper["delta"], hyper["dead"], hyper["wide"])
     mean = jnp.broadcast_to(sent.mean(0), x.shape)
     x, momentum = _nesterov(state, x_old, mean, hyper)
-    both = jnp.stack([_all_reduced(x) * jnp.mean(bits), _sums_on_a_ring(levels)]) if spec.real else jnp.mean(bits)
-    both = both if spec.real else _all_reduced(x) * both
-    return x, State(change - sent, state.dual, momentum), both, levels[:1]
+    sent_bits = _all_reduced(x) * jnp.mean(bits)
+    if spec.real:
+        sent_bits = jnp.stack([sent_bits, _sums_on_a_ring(levels)])
+    return x, State(change - sent, state.dual, momentum), sent_bits, levels[:1]
 
 
 def _sums_on_a_ring(levels):
     """Return the bits of a node in a ring all-reduce that adds levels as if all nodes had the same scales.
 
     The vector is cut into n chunks. A chunk is passed on n - 1 times, as the sum of the levels of 1, 2, ... nodes, and
-    then the whole sum n - 1 times.
+    then the whole sum n - 1 times. Sums beyond the largest level, which are rare, count nothing.
     """
     nodes = levels.shape[0]
 

@@ -71,8 +71,15 @@ def median_of_best(values, count):
     return next(found, math.nan) if size >= count else math.nan
 
 
+def _lowest(rows, column):
+    return min(row[column] for row in rows if column in row)
+
+
 def best(paths, column, nodes, count, first):
-    """Print one line for each method: its best configuration, chosen for each loss apart, with seed 0."""
+    """Print one line for each method: its best configuration, chosen for each loss apart, with seed 0.
+
+    The worst node's lowest loss is that of the run with the lowest loss.
+    """
     runs = [run for run in read(paths).values() if run[0].get("nodes", 8) == nodes and has(run[1], column)]
     runs = [run for run in runs if run[0].get("seed", 0) == 0]
     exact = [rows for config, rows in runs if config.get("method") == "ddp"]
@@ -87,23 +94,21 @@ def best(paths, column, nodes, count, first):
     lines = []
     for name, many in groups.items():
         many = many[: first or None]
-        low = min((row for rows in many for row in rows if column in row), key=lambda row: row[column])
-        worst = min((row["worst"] for rows in many for row in rows if "worst" in row), default=math.nan)
+        lowest = min(many, key=lambda rows: _lowest(rows, column))
+        worst = min((row["worst"] for row in lowest if "worst" in row), default=math.nan)
         found = [[bytes_until(rows, share * goal, column) for rows in many] for share in SHARES]
         needed = [median_of_best(each, count) if count else min(each) for each in found]
         if math.isnan(needed[0]):  # it has too few
             continue
         cells = [f"{whole / each:.0f}" if each < math.inf else "–" for each in needed]
         own = "–" if math.isnan(worst) else f"{worst:.4f}"
-        lines.append((needed[::-1], f"| {name} | {len(many)} | {low[column]:.4f} | {own} | {' | '.join(cells)} |"))
+        lines.append(
+            (needed[::-1], f"| {name} | {len(many)} | {_lowest(lowest, column):.4f} | {own} | {' | '.join(cells)} |")
+        )
     print(f"DDP's best loss with {nodes} nodes is {goal:.4f}, after {whole / 1e9:.2f} GB per node.\n")
     print("| method | configurations | lowest loss | of the worst node | DDP's loss | + 1 % | + 4 % |")
     print("|---|---|---|---|---|---|---|")
     print("\n".join(text for _, text in sorted(lines)))
-
-
-def _lowest(rows, column):
-    return min(row[column] for row in rows if column in row)
 
 
 def seeds(paths, column):

@@ -86,7 +86,7 @@ ALIKE_32 = [
 ]
 
 # What follows was written when those had been run: two more seeds of the best, and 32 nodes for twice as many steps,
-# as the losses of all methods but DDP were still falling after 900.
+# as the losses of nearly all runs but DDP's were still falling after 900.
 SEEDS = ({"seed": 1}, {"seed": 2})
 FINALISTS = [
     *vary(TURN | {"theta": 0.8} | alone(800, 60, -0.25), *SEEDS),
