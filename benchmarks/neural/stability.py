@@ -3,7 +3,8 @@
     python benchmarks/neural/stability.py benchmarks/neural/results.jsonl
 
 Runs with 8 nodes on a ring, with the rule in turn or with one message to all, and nothing else that the model does not
-have. A run ended early if it was stopped because its loss rose by 0.08, as far as the file's last row of it tells. Configurations that differ only in intervals, rates or seeds are one line.
+have. A run ended early if it was stopped because its loss rose by 0.08, as far as the file's last row of it tells.
+Configurations that differ only in intervals, rates or seeds are one line.
 """
 
 import sys
