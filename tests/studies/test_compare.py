@@ -12,7 +12,7 @@ from lessbits.engines.recording.trace import Trace
 from lessbits.engines.simulate.run import simulate
 from lessbits.methods.registry import all_methods, find_method
 from lessbits.report.comparison_text import comparison_report
-from lessbits.studies.compare import pairs
+from lessbits.studies.compare import fine_grid, pairs
 from lessbits.studies.options import METHODS, UNCOMPRESSED
 
 PROBLEM = ("--network", "star", "--nodes", "8", "--dim", "10")
@@ -96,6 +96,20 @@ def test_numbers_that_are_not_compressed_say_how_many_bits_they_have(compare: An
     assert sorted(names) == [("extra", "exact"), ("tree", "exact"), ("tree", "float32")]
     found = compare(*told, "--precision", "32", "--json", "-", "--quiet").json["runs"]
     assert [row["quantizer"] for row in found if row["method"] == "tree"] == ["float32"]  # no two equal rows
+
+
+def test_by_seconds_trees_are_tried_with_few_rounds_too(compare: Any) -> None:
+    assert [fine_grid(target) for target in (100.0, 1e-10, 1e-30, 0.0)] == [
+        "grid:1",
+        "grid:300000",
+        "grid:8000000",
+        "grid:8000000",
+    ]
+    found = compare("--methods", "tree", "--rank", "seconds", "--latency", 0.1, "--json", "-", "--quiet").json
+    rows = {row["quantizer"]: row for row in found["runs"]}
+    assert set(rows) == {"float32", "grid:10", "grid:90"}
+    assert rows["grid:90"]["iterations"] < rows["grid:10"]["iterations"]
+    assert rows["grid:90"]["wire_bits_per_link"] < rows["float32"]["wire_bits_per_link"]
 
 
 def test_every_method_takes_the_quantizers_that_it_is_compared_with() -> None:

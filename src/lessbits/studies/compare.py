@@ -1,5 +1,6 @@
 """Run several methods with several quantizers on one problem and network."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,7 @@ from lessbits.problems import Problem
 from lessbits.problems.computed import loss_marks
 from lessbits.problems.origin import check_kinds
 from lessbits.quantizers import Float32
+from lessbits.quantizers.grid import MOST_LEVEL
 from lessbits.studies.comparison import Comparison, ComparisonInterrupted, make_row, rank
 from lessbits.studies.options import COARSE, RANKS, TARGET, UNCOMPRESSED, CompareKeywords, CompareOptions
 from lessbits.tuning import tune
@@ -101,7 +103,7 @@ def run_comparison(
     interrupted = False
     runs.compile_ahead()
     try:
-        for method, quantizer in pairs(options.methods, options.quantizers):
+        for method, quantizer in runs.pairs():
             name = f"{method} with {quantizer}"
             if options.progress is not None:
                 options.progress(name)
@@ -131,8 +133,12 @@ def run_comparison(
     return found
 
 
-def pairs(methods: Sequence[str], quantizers: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+def pairs(
+    methods: Sequence[str], quantizers: Sequence[str] | None, fine: str | None = None
+) -> Iterator[tuple[str, str]]:
     """Yield every method with every quantizer, or with those that suit it; one that does not compress comes once.
+
+    `fine` suits the methods that round to a grid, besides their own.
 
     >>> list(pairs(["extra", "choco"], ["dit-4", "top-10"]))
     [('extra', 'exact'), ('choco', 'dit-4'), ('choco', 'top-10')]
@@ -147,11 +153,11 @@ def pairs(methods: Sequence[str], quantizers: Sequence[str] | None) -> Iterator[
             # Nobody has to send 64 bits for a number, but not every method converges with rounded ones.
             yield method, UNCOMPRESSED if kind.takes_float32 and "exact" not in (quantizers or ()) else "exact"
         else:
-            taken = _suitable(kind) if quantizers is None else quantizers
+            taken = _suitable(kind, fine) if quantizers is None else quantizers
             yield from ((method, quantizer) for quantizer in dict.fromkeys(taken))
 
 
-def _suitable(kind: type[Method]) -> Iterator[str]:
+def _suitable(kind: type[Method], fine: str | None) -> Iterator[str]:
     """Yield the quantizers that a method is compared with by default: none at all, its own, and a coarser one."""
     with suppress(InputError):
         kind.check_quantizer(Float32())
@@ -159,6 +165,18 @@ def _suitable(kind: type[Method]) -> Iterator[str]:
     yield kind.default_quantizer
     if kind.default_quantizer == Method.default_quantizer:
         yield COARSE
+    elif fine is not None and kind.default_quantizer.startswith("grid:"):
+        yield fine
+
+
+def fine_grid(target: float) -> str:
+    """Return the grid with which a round up and down a tree comes to about a target, so that few rounds are needed.
+
+    >>> fine_grid(1e-3)
+    'grid:90'
+    """
+    fineness = min(max(1, 3 / math.sqrt(target or 1e-20)), MOST_LEVEL)
+    return f"grid:{float(f'{fineness:.0e}'):.0f}"
 
 
 @dataclass(frozen=True)
@@ -169,6 +187,11 @@ class _Runs:
     network: Network
     options: CompareOptions
     settings: Mapping[str, Any]
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield the methods and quantizers; those that are to be fast are tried with few rounds, too."""
+        fine = fine_grid(self.options.until) if self.options.rank == "seconds" else None
+        yield from pairs(self.options.methods, self.options.quantizers, fine)
 
     def run(self, method: str, quantizer: str, seed: int) -> Trace:
         """Return the trace of one run."""
@@ -192,7 +215,7 @@ class _Runs:
     def compile_ahead(self) -> None:
         """Begin to compile the programs of all runs that have no trace yet."""
         asked = []
-        for method, quantizer in pairs(self.options.methods, self.options.quantizers):
+        for method, quantizer in self.pairs():
             if (file := self._file(method, quantizer, self.options.seeds[0])) is None or not file.exists():
                 with suppress(InputError):  # `run` raises it again
                     asked.append(self._request(method, quantizer))
