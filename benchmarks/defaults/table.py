@@ -47,6 +47,7 @@ def show(rows):
                 f"{100 * np.mean(ratios <= 2):.0f} % | {np.isfinite(ratios).sum()} | "
                 f"{iterations:,.0f} | {bits / 1000:,.0f} |"
             )
+    _by_problem(rows)
     print("\nabove 2:")
     for row in sorted(rows, key=lambda row: -ratio(row, "practical")):
         if ratio(row, "practical") > 2:
@@ -55,3 +56,17 @@ def show(rows):
                 f"κ = {row['kappa']:.0f}, {row['network']} of {row['nodes']}, "
                 f"{row['goal']} {row['target']:g}, {row['quantizer']}"
             )
+
+
+def _by_problem(rows):
+    """Print a line for each kind of problem: how near practical step sizes come, and what choosing them costs."""
+    print("\n| problem | rows | median | within 2 | bits of choosing over those of the run |")
+    print("|---|---:|---:|---:|---:|")
+    for name in [*dict.fromkeys(row["problem"] for row in rows), None]:
+        mine = [row for row in rows if name in (None, row["problem"])]
+        ratios = np.array([ratio(row, "practical") for row in mine])
+        costs = [row["practical"]["chosen_with"]["bits_per_link"] / row["practical"]["bits"] for row in mine]
+        print(
+            f"| {name or 'all'} | {len(mine)} | {np.median(ratios):.2f} | {100 * np.mean(ratios <= 2):.0f} % | "
+            f"{np.median(costs):.0f} |"
+        )
