@@ -39,13 +39,13 @@ def rows(problem, network):
         lambda: made("primal-dual", fine, messages="edge", corrected=True),
     )
     yield f"LEAD, {fine}, practical", lambda: made("lead", fine)
-    yield "SSDA, as proven", lambda: made("ssda")
-    yield "MSDA, as proven", lambda: made("msda")
-    yield "accelerated, exact, as proven", lambda: make_method("accelerated", problem, network, "exact")
-    yield "accelerated, exact, practical", lambda: made("accelerated", "exact")
+    yield "SSDA, numbers of 64 bits, as proven", lambda: made("ssda")
+    yield "MSDA, numbers of 64 bits, as proven", lambda: made("msda")
+    yield "accelerated, float32, as proven", lambda: make_method("accelerated", problem, network, "float32")
+    yield "accelerated, float32, practical", lambda: made("accelerated", "float32")
     yield f"accelerated, {fine}, practical", lambda: made("accelerated", fine)
     yield f"accelerated, {fine}, tuned", lambda: tuned(problem, network, Choice("accelerated", fine))
-    yield "proximal, exact, practical", lambda: made("proximal", "exact")
+    yield "proximal, float32, practical", lambda: made("proximal", "float32")
     yield f"proximal, {fine}, practical", lambda: made("proximal", fine)
     yield "tree", lambda: made("tree")
 
