@@ -15,7 +15,7 @@ CELLS = json.loads((BITS / "cells.json").read_text(encoding="utf-8"))
 @pytest.fixture(scope="module")
 def bench():
     """The modules of the benchmark, by name."""
-    names = ("columns", "measure", "hasty", "rows", "table")
+    names = ("columns", "measure", "hasty", "kin", "rows", "table")
     before = {name: sys.modules.pop(name, None) for name in names}
     sys.path.insert(0, str(BITS))
     try:
@@ -66,6 +66,20 @@ def test_all_cells_are_means_of_three_seeds_but_for_those_that_say_so(bench):
         name for name, cell in CELLS.items() if cell and "worst" in cell and cell["seeds"] != bench["measure"].SEEDS
     }
     assert fewer <= {"algorithm-1|ring-100 d=10000, 1e-10"}
+
+
+def test_no_row_needs_more_bits_than_what_another_has_found_of_the_same_method(bench):
+    for column, target in bench["columns"].columns():
+        found = bench["table"].found_in(CELLS, column, target)
+        gossip, beer, motef = (found.get(row) or {} for row in ("gossip", "beer", "motef"))
+        near = 1.002  # step sizes of both are rounded
+        if gossip and found.get("lead"):
+            assert gossip["bits"] <= near * found["lead"]["bits"], column
+            if bench["kin"].kin_of("lead", {"gossip": gossip}):
+                assert found["lead"]["bits"] <= near * gossip["bits"], column
+        if motef and beer:
+            assert motef["bits"] <= near * beer["bits"], column
+            assert motef["sizes"]["momentum"] or beer["bits"] <= near * motef["bits"], column
 
 
 def test_ours_needs_the_fewest_bits_and_is_fastest_in_every_column(bench):

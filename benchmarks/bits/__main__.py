@@ -29,8 +29,9 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 from columns import COARSE, LARGE, SMALL, columns, named  # noqa: E402
+from kin import kin_of  # noqa: E402
 from measure import SEEDS  # noqa: E402
-from rows import ROWS, SLOW, Cell, TimeUpError, kin_of  # noqa: E402
+from rows import ROWS, SLOW, Cell, TimeUpError  # noqa: E402
 from table import fill_page, kbit, page, summary  # noqa: E402
 
 from lessbits._internal.files import write_whole  # noqa: E402

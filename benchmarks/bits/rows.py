@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from columns import LARGE, MOST, SMALL, goal_of, parts
 from hasty import fastest_gossip, fastest_tree
+from kin import choice_of
 from measure import LINKS, SEEDS, measure, spent
 
 from lessbits.tuning.attempts import neighbours
@@ -39,6 +40,7 @@ ROWS = {
     "beer": Row("BEER"),
     "motef": Row("MoTEF"),
     "opapc": Row("OPAPC, float32"),
+    "apapc": Row("APAPC, float32", only=("ridge", "w1a"), method="accelerated", quantizer="float32"),
     "diana": Row("DIANA", only=STAR),
     "dore": Row("DORE", only=STAR),
     "ef21": Row("EF21", only=STAR),
@@ -231,29 +233,9 @@ class Cell:
         return self.measure(ranked[min(costs)[1]].choice, ranked[min(costs)[1]].sizes) if costs else None
 
 
-def kin_of(row, found):
-    """Return choices and step sizes that other rows of a column have found, and that are members of a row's family."""
-    if row == "gossip":
-        practical = found.get("gossip-practical")
-        kin = [(choice_of(practical), practical["sizes"])] if practical else []
-        lead = found.get("lead")  # with θ = γ/(2η) it is gossip with broadcast messages and the corrected step
-        if lead:
-            sizes = {"theta": lead["sizes"]["gamma"] / (2 * lead["sizes"]["eta"])}
-            sizes |= {name: lead["sizes"][name] for name in ("eta", "alpha")}
-            kin.append((Choice("primal-dual", lead["quantizer"], "broadcast", True), sizes))
-        return kin
-    beer = found.get("beer") if row == "motef" else None
-    return [(Choice("motef", beer["quantizer"]), {**beer["sizes"], "momentum": 0.0})] if beer else []
-
-
 def cut_like(start, found):
     """Return what was found from a start; if the search for that was cut short, so was this one."""
     return {**found, "cut": True} if found and start.get("cut") else found
-
-
-def choice_of(found):
-    """The choice of a cell."""
-    return Choice(**{name: found[name] for name in ("method", "quantizer", "messages", "corrected") if name in found})
 
 
 def scaled(found):

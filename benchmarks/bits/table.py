@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from columns import bounds, columns, named
+from columns import LARGE, SMALL, bounds, columns, named
 from measure import LINKS, SEEDS
 from rows import ROWS
 
@@ -141,7 +141,10 @@ def whole(cells, column, target):
         times = [f"{cell['seconds'][name]:.3g}" for name in LINKS]
         numbers = [kbit(cell["bits"]), kbit(cell["worst"]), kbit(cell["nominal"]), f"{cell['iterations']:,.0f}"]
         lines.append(f"| {ROWS[row].title}{remarks(cell)} | {' | '.join([*numbers, *times, choices(cell)])} |")
-    lines += [f"| {ROWS[row].title} | not reached |" + " |" * (len(heads) - 1) for row in found if not found[row]]
+    for row in (row for row in found if not found[row]):
+        before = cells.get(f"{row}|{named(column.replace(str(LARGE), str(SMALL)), target)}")
+        why = "not reached" if before or f"d={LARGE}" not in column else f"not tried, as it fails with d = {SMALL}"
+        lines.append(f"| {ROWS[row].title} | {why} |" + " |" * (len(heads) - 1))
     lines += [f"| {ROWS[row].title} | not measured |" + " |" * (len(heads) - 1) for row in unknown(found, column)]
     lowest = bounds(column, target).items()
     lines += [f"| *{name}* | {kbit(number)} |" + " |" * (len(heads) - 1) for name, number in lowest]
