@@ -4,7 +4,7 @@
 2. Run the best of these with practical step sizes, and the other methods with several quantizers.
 3. Refine the winners: try slightly coarser and finer quantizers, and step sizes around theirs.
 
-Practical step sizes use only the smoothness of the worst node, so they may be far off on ill-conditioned problems.
+Practical step sizes come from short trials, so they may be off on ill-conditioned problems.
 There the search of step sizes starts with a wider range, and includes `accelerated` and `proximal`.
 """
 
