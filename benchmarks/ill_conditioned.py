@@ -41,7 +41,10 @@ def rows(problem, network):
     yield f"LEAD, {fine}, practical", lambda: made("lead", fine)
     yield "SSDA, numbers of 64 bits, as proven", lambda: made("ssda")
     yield "MSDA, numbers of 64 bits, as proven", lambda: made("msda")
-    yield "accelerated, float32, as proven", lambda: make_method("accelerated", problem, network, "float32")
+    yield (
+        "accelerated, numbers of 64 bits, as proven",
+        lambda: make_method("accelerated", problem, network, "exact"),
+    )
     yield "accelerated, float32, practical", lambda: made("accelerated", "float32")
     yield f"accelerated, {fine}, practical", lambda: made("accelerated", fine)
     yield f"accelerated, {fine}, tuned", lambda: tuned(problem, network, Choice("accelerated", fine))
