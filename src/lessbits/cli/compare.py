@@ -36,13 +36,13 @@ DEFAULT_FOLDER = Path("out/compare")
 def compare(
     settings: Settings,
     methods: Annotated[
-        str,
+        str | None,
         search_flag(
             "Methods, separated by commas; each runs with every quantizer that it supports; "
-            f"default: {DEFAULT_METHODS}.",
+            f"default: {DEFAULT_METHODS}, with --rank seconds also all-gather.",
             "--methods",
         ),
-    ] = DEFAULT_METHODS,
+    ] = None,
     quantizers: Annotated[
         str | None,
         search_flag(
@@ -91,7 +91,7 @@ def compare(
     try:
         found = compare_settings(
             settings,
-            methods=_split_names(methods),
+            methods=None if methods is None else _split_names(methods),
             quantizers=None if quantizers is None else _split_names(quantizers),
             seeds=seed_range(settings.seed, seeds),
             tuned=tuned,

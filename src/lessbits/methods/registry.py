@@ -21,6 +21,7 @@ BUILT_IN = {
     "tree": "tree.Tree",
     "newton-tree": "newton_tree.NewtonTree",
     "twin-tree": "twin_tree.TwinTree",
+    "all-gather": "all_gather.AllGather",
     "accelerated": "accelerated.Accelerated",
     "proximal": "proximal.Proximal",
     "scheduled": "scheduled.Scheduled",

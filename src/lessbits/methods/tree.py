@@ -18,7 +18,7 @@ All nodes know the network, and so the tree. The term (μ/2)‖x‖² of every l
 
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,23 +29,19 @@ from lessbits._internal.axes import Axis, OnOneProcess
 from lessbits._internal.elimination import solve
 from lessbits._internal.pytrees import choose_rows, pytree, static
 from lessbits._internal.randomness import Step, message_draws
-from lessbits.errors import InputError
-from lessbits.methods.base import Method, MethodRequest, Start, StepSize
+from lessbits.methods.base import MethodRequest, Start
 from lessbits.methods.chunks import add_to_chunk, chunk_length, fewest_chunks, take_chunk
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
 from lessbits.methods.outbox import Message, Outbox
 from lessbits.methods.quasi_newton import Secants, next_point
 from lessbits.methods.request import check_chunks
+from lessbits.methods.shared_point import PAIRS, SharedPoint
 from lessbits.networks.local import LocalNetwork
 from lessbits.networks.network import Network
 from lessbits.networks.tree import SpanningTree, spanning_tree
 from lessbits.problems.base import Problem
-from lessbits.quantizers import KEYED
-from lessbits.quantizers.base import Compressor, Quantizer
-
-PAIRS = 20  # pairs of steps and gradient changes that the root stores
-FINENESSES = (1, 2, 3, 5, 10, 30, 100, 300, 1000, 10_000, 100_000, 300_000, 1_000_000, 1_500_000)  # that a search tries
+from lessbits.quantizers.base import Compressor
 
 
 class TreeState(NamedTuple):
@@ -64,7 +60,7 @@ class TreeState(NamedTuple):
 
 
 @pytree
-class Tree(Method):
+class Tree(SharedPoint):
     """Sums over a spanning tree: one compressed vector per link and direction for each step of the root.
 
     Attributes:
@@ -94,24 +90,12 @@ class Tree(Method):
     top: int = static(default=0)
 
     name = "tree"
-    step_sizes = (StepSize("eta", "η", "step size of the gradient"),)
-    options: ClassVar[tuple[str, ...]] = ("B", "C", "D")
-    compresses = True
-    default_quantizer = "grid:10"
-    likely_quantizers = ("grid:10", "grid:4", "grid:2")  # they share one program
-    mixes = False  # it sums, and does not mix
-    guarded = True
     takes_chunks = True
     note = "uses only the links of a spanning tree, up and down: it saves bits; gossip may need fewer exchanges."
 
     @classmethod
-    def suggest(cls, request: MethodRequest) -> dict[str, float]:
-        """Return η = 1/L, or less if gradients are noisy. It is used for the first step and after a failed one."""
-        return {"eta": {"B": 1, "C": 1 / 2, "D": 1 / 6}[request.gradients.option] / request.smoothness}
-
-    @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
-        """Return the tree, μ, and the number of pairs: 0 for noisy gradients, which do not show the curvature."""
+        """Return the tree, μ, and the numbers of pairs and chunks."""
         tree = cls.tree_of(request.network)
         return {
             "top": int(tree.depth.min()),
@@ -119,7 +103,7 @@ class Tree(Method):
             "depth": jnp.asarray(tree.depth, jnp.int32),
             "height": tree.height,
             "convexity": max(0.0, request.problem.convexity),
-            "pairs": PAIRS if request.gradients.option == "B" else 0,
+            "pairs": cls.pairs_for(request.gradients),
             "chunks": fewest_chunks(request.problem.dim, check_chunks(cls, request.chunks, request.problem.dim)),
         }
 
@@ -128,31 +112,14 @@ class Tree(Method):
         """Return the tree."""
         return spanning_tree(network)
 
-    @property
-    def compressors(self) -> tuple[Compressor, ...]:
-        """The quantizer: a link carries one message, up or down."""
-        return (self.quantizer,)
-
     def message_lengths(self, dim: int) -> tuple[int, ...]:
         """The coordinates of a chunk."""
         return (chunk_length(dim, self.chunks),)
 
     def check(self, problem: Problem, network: Network) -> None:
-        """Raise InputError for payloads that only a direct receiver can decode, and for noise above the signal."""
+        """Raise InputError for a number of chunks that does not fit, too."""
         super().check(problem, network)
         check_chunks(type(self), self.chunks, problem.dim)
-        if isinstance(self.quantizer, KEYED):
-            raise InputError(
-                f"{self.name} was given {self.quantizer.name}, which only the first to receive a message can decode, "
-                "but nodes pass messages on: choose grid:10 or dit-8"
-            )
-        longest = max(self.message_lengths(problem.dim))
-        omega = self.quantizer.omega(longest) if isinstance(self.quantizer, Quantizer) else 0
-        if omega >= 1:
-            raise InputError(
-                f"{self.name} was given {self.quantizer.name}, whose noise is larger than what is sent "
-                f"(ω = {omega:.3g}): choose grid:10, or scaled-{self.quantizer.name}"
-            )
 
     def for_nodes(self, nodes: np.ndarray) -> "Tree":
         """Return the method that knows whether this process holds the root, which stores the steps."""
@@ -276,10 +243,6 @@ class Tree(Method):
         to_parent, to_child = self.directions(local)
         return to_parent & to_child
 
-    def passes(self, problem: Problem) -> float:
-        """Return the share of samples per iteration: one gradient per round."""
-        return self.gradients.passes(problem) / self.round_length
-
     @property
     def round_length(self) -> int:
         """The iterations of a round: up the tree, and down again."""
@@ -293,8 +256,3 @@ class Tree(Method):
     def may_send_fewest_bits(cls, problem: Problem) -> bool:
         """Return True: sums over a tree are always tried."""
         return True
-
-    @classmethod
-    def quantizers_to_try(cls, dim: int) -> list[str]:
-        """Return grids from coarse to fine."""
-        return [f"grid:{fineness}" for fineness in FINENESSES]

@@ -191,7 +191,7 @@ class _Runs:
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield the methods and quantizers; those that are to be fast are tried with few rounds, too."""
         fine = fine_grid(self.options.until) if self.options.rank == "seconds" else None
-        yield from pairs(self.options.methods, self.options.quantizers, fine)
+        yield from pairs(self.options.chosen_methods, self.options.quantizers, fine)
 
     def run(self, method: str, quantizer: str, seed: int) -> Trace:
         """Return the trace of one run."""

@@ -23,6 +23,7 @@ from lessbits.quantizers import make_quantizer
 from lessbits.theory.theorems import MESSAGES
 
 METHODS = ("primal-dual", "tree", "lead", "choco")
+FAST = ("all-gather",)  # what is compared besides, if seconds count: it sends many bits
 UNCOMPRESSED, COARSE = "float32", "dit-2"  # what is compared with each method's own quantizer
 TARGET = 1e-3
 RANKS = {"bits": "wire_bits_per_link", "seconds": "simulated_seconds"}  # and the column of each
@@ -34,7 +35,7 @@ class CompareOptions:
     """Options of a comparison. `compare` takes them as keyword arguments.
 
     Attributes:
-        methods: Names of methods.
+        methods: Names of methods; by default four, and with `rank="seconds"` also "all-gather".
         quantizers: Names of quantizers; by default "float32" and each method's own, with "dit-4" also "dit-2". Methods
             that send vectors uncompressed run once.
         until: The target of every run.
@@ -56,7 +57,7 @@ class CompareOptions:
         progress: Callback that takes the name of each run before it starts.
     """
 
-    methods: Sequence[str] = METHODS
+    methods: Sequence[str] | None = None
     quantizers: Sequence[str] | None = None
     until: float = TARGET
     goal: str | None = None
@@ -80,11 +81,11 @@ class CompareOptions:
         """Raise an `InputError` if the options are not valid."""
         lists = {"methods": self.methods, "quantizers": self.quantizers, "seeds": self.seeds}
         for name, given in lists.items():
-            if (name, given) == ("quantizers", None):
+            if given is None and name != "seeds":
                 continue
             if isinstance(given, str) or not isinstance(given, Sequence | range) or not len(given):
                 raise InputError(f"{name} is {given!r}, but it must be a list with at least one entry")
-        for method in self.methods:
+        for method in self.chosen_methods:
             find_method(method)
         for quantizer in self.quantizers or ():
             make_quantizer(quantizer, WIDE)  # only the spelling: one that does not fit the problem is passed over
@@ -112,6 +113,11 @@ class CompareOptions:
         if self.out is not None:
             check_folder("out", self.out)
 
+    @property
+    def chosen_methods(self) -> Sequence[str]:
+        """The methods that are compared."""
+        return self.methods or (METHODS + FAST if self.rank == "seconds" else METHODS)
+
     def run_options(self, seed: int) -> RunOptions:
         """Return the options of one run."""
         return RunOptions(
@@ -129,7 +135,7 @@ class CompareOptions:
 class CompareKeywords(TypedDict, total=False):
     """The fields of `CompareOptions`, for type checkers. A test checks that the two agree."""
 
-    methods: Sequence[str]
+    methods: Sequence[str] | None
     quantizers: Sequence[str] | None
     until: float
     goal: str | None
