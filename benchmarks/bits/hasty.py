@@ -1,7 +1,7 @@
 """What is fastest on one kind of links.
 
-Of trees: the fineness, and the number of chunks that vectors are cut into. Of gossip: quantizers finer than those
-with the fewest bits, so that fewer exchanges are needed.
+Of trees: the fineness, and the number of chunks that vectors are cut into; of all-gather, the fineness. Of gossip:
+quantizers finer than those with the fewest bits, so that fewer exchanges are needed.
 """
 
 import math
@@ -9,7 +9,7 @@ import math
 from columns import LARGE, goal_of
 from measure import LINKS
 
-from lessbits import LinkModel, simulate
+from lessbits import InputError, LinkModel, simulate
 from lessbits.tuning.chunks import fastest_chunks
 from lessbits.tuning.estimates import Choice
 from lessbits.tuning.stepsizes import make_method, make_request
@@ -34,14 +34,28 @@ def fastest_tree(cell, link, quantizer=None, thrifty=None):
     tried = [(Choice(kind, name), {}) for kind in kinds for name in names]
     if thrifty is not None:
         tried.append((Choice(kinds[0], thrifty["quantizer"]), thrifty["sizes"]))
+    return _fastest_of(cell, tried, link)
+
+
+def fastest_gather(cell, link, quantizer=None):
+    """Return the fastest all-gather; None if none gets there, or the network is not for it."""
+    names = [f"grid:{fineness}" for fineness in FINENESSES] if quantizer is None else [quantizer]
+    try:
+        return _fastest_of(cell, [(Choice("all-gather", name), {}) for name in names], link)
+    except InputError:
+        return None
+
+
+def _fastest_of(cell, tried, link):
+    """Measure those that are fastest by an estimate, and return the fastest; None if none gets there."""
     ranked = [_estimate(cell, *each, link) for each in tried]
     ranked = sorted((each for each in ranked if each is not None), key=lambda each: each[0])
-    found = [cell.measure(choice, {**sizes, "chunks": chunks}) for _, chunks, choice, sizes in ranked[:MEASURED]]
+    found = [cell.measure(choice, sizes) for _, choice, sizes in ranked[:MEASURED]]
     return min((each for each in found if each is not None), key=lambda each: each["seconds"][link], default=None)
 
 
 def _estimate(cell, choice, sizes, link):
-    """Return seconds, chunks, the choice and its step sizes; None if the target is not reached."""
+    """Return seconds, the choice and its step sizes with the number of chunks; None if the target is not reached."""
     rate, latency = LINKS[link]
     method = choice.make(cell.problem, cell.network, **sizes)
     options = {"until": cell.target, "goal": goal_of(cell.column), "iterations": cell.most, "link_model": IN_BITS}
@@ -49,11 +63,13 @@ def _estimate(cell, choice, sizes, link):
     if not trace.converged:
         return None
     exchanges, waited = int(trace["iteration"][-1]), float(trace["simulated_seconds"][-1])
+    if not method.takes_chunks:
+        return exchanges * latency + waited / rate, choice, sizes
     request = make_request(choice.method, cell.problem, cell.network, choice.quantizer, stepsizes="theory", target=None)
     chunks = fastest_chunks(request[1], LinkModel(latency, rate))
     many = choice.make(cell.problem, cell.network, **sizes, chunks=chunks)
     longer = exchanges / method.round_length * many.round_length
-    return longer * (latency + (BESIDES + waited / exchanges / chunks) / rate), chunks, choice, sizes
+    return longer * (latency + (BESIDES + waited / exchanges / chunks) / rate), choice, {**sizes, "chunks": chunks}
 
 
 def fastest_gossip(cell, link, starts):

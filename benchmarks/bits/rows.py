@@ -5,7 +5,7 @@ import time
 from typing import NamedTuple
 
 from columns import LARGE, MOST, SMALL, goal_of, parts
-from hasty import fastest_gossip, fastest_tree
+from hasty import fastest_gather, fastest_gossip, fastest_tree
 from kin import choice_of
 from measure import LINKS, SEEDS, measure, spent
 
@@ -58,9 +58,9 @@ ROWS = {
 }
 for _link in LINKS:  # such as "1 Mbit/s, 50 ms"
     _name, _rate = _link.partition("/")[0].replace(" ", ""), _link.partition(",")[0]
-    _chunks = f"in chunks for {_rate}"
-    ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce {_chunks}, float32", method="tree", quantizer="float32", link=_link)
-    ROWS[f"tree-{_name}"] = Row(f"our tree {_chunks}", ours=True, method="tree", link=_link)
+    _sums = f"in chunks or all-gather for {_rate}"
+    ROWS[f"all-reduce-{_name}"] = Row(f"all-reduce {_sums}, float32", method="tree", quantizer="float32", link=_link)
+    ROWS[f"tree-{_name}"] = Row(f"our tree {_sums}", ours=True, method="tree", link=_link)
     ROWS[f"gossip-{_name}"] = Row(f"our gossip for {_rate}", ours=True, method="primal-dual", link=_link)
 HASTY = ("uncompressed", "gossip", "accelerated")  # whose step sizes gossip for seconds starts from
 SCALES = (0.8, 0.9, 1, 1.2)  # of first errors, that `scheduled` is tried with
@@ -172,8 +172,15 @@ class Cell:
         """What is fastest on a kind of links, tree or gossip, by what was found for the other rows of the column."""
         row = ROWS[self.row]
         if row.method == "tree":
-            return fastest_tree(self, row.link, row.quantizer, found["all-reduce" if row.quantizer else "tree"])
+            tree = fastest_tree(self, row.link, row.quantizer, found["all-reduce" if row.quantizer else "tree"])
+            return self.or_gather(tree)
         return fastest_gossip(self, row.link, [found[name] for name in HASTY if found[name]])
+
+    def or_gather(self, found):
+        """Return what was found of trees, or all-gather if that is faster."""
+        row = ROWS[self.row]
+        both = [each for each in (found, fastest_gather(self, row.link, row.quantizer)) if each]
+        return min(both, key=lambda each: each["seconds"][row.link], default=None)
 
     def scaled_up(self, found, tune):
         """Take what was found for a smaller dimension, with levels for this one, and tune step sizes if asked to."""
@@ -203,6 +210,8 @@ class Cell:
 
         Choices and step sizes of `kin` are tried too.
         """
+        if ROWS[self.row].link and ROWS[self.row].method == "tree":
+            return self.or_gather(found)
         if found is None or self.row.endswith("-practical") or self.row == "scheduled" or ROWS[self.row].link:
             return self.again(found)
         fixed = self.row == "algorithm-1" or found["quantizer"] == "float32"

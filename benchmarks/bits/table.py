@@ -25,6 +25,7 @@ OURS, OTHERS = ([row for row in ROWS if ROWS[row].ours is whose] for whose in (T
 TREE = [row for row in OURS if row.startswith("tree")]
 GOSSIP = [row for row in OURS if row not in TREE]
 PAGE = Path(__file__).parents[2] / "docs" / "fewest-bits.md"
+GATHER = "all-gather"
 BEGIN, END = "<!-- table: python benchmarks/bits --table -->\n", "<!-- end of the table -->\n"
 
 
@@ -84,7 +85,7 @@ def gaps(cells):
 
 
 def fastest(cells):
-    """Seconds on each kind of links: of our tree, our gossip, and the best of the others, who is named."""
+    """Seconds on each kind of links: of our tree or all-gather, our gossip, and the best of the others (with names)."""
     lines = [f"| seconds: our tree / our gossip / others | {' | '.join(LINKS)} |", "|---|" + "---|" * len(LINKS)]
     for column, target in columns():
         found = found_in(cells, column, target)
@@ -97,14 +98,18 @@ def fastest(cells):
             times = [
                 "—" if side is None else f"**{side[0]:.3g}**" if side == won else f"{side[0]:.3g}" for side in sides
             ]
-            entries.append(f"{' / '.join(times)} {sides[-1] and short(sides[-1][1])}")
+            times[0] += " all-gather" if found[sides[0][1]]["method"] == GATHER else ""
+            entries.append(f"{' / '.join(times)} {sides[-1] and short(found, sides[-1][1])}")
         lines.append(f"| {named(column, target)} | {' | '.join(entries)} |")
     return "\n".join(lines) + "\n"
 
 
-def short(row):
+def short(found, row):
     """The title of a row without what it is tuned for."""
-    return ROWS[row].title.partition(" for ")[0].partition(",")[0]
+    title = ROWS[row].title.partition(" for ")[0].partition(",")[0]
+    if f" or {GATHER}" in title:
+        return GATHER if found[row]["method"] == GATHER else title.partition(" or ")[0]
+    return title
 
 
 def summary(cells):
@@ -169,7 +174,7 @@ def page(cells):
 
 
 def choices(cell):
-    special = cell["method"] if cell["method"] in ("newton-tree", "twin-tree") else None
+    special = cell["method"] if cell["method"] in ("newton-tree", "twin-tree", GATHER) else None
     kind = [special, cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
     kind.append(f"{cell['sizes']['chunks']} chunks" if "chunks" in cell["sizes"] else None)
     return ", ".join(each for each in kind if each)
