@@ -244,6 +244,8 @@ def test_tensors_without_numbers_or_with_few_digits_are_told_in_one_line():
         made = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2, device="meta"))
         made[1].requires_grad_(not frozen)
         assert "'1.weight' is on the meta device" in mistake(lambda model, node, made=made: {"model": made}, 2)
+    expanded = torch.zeros(1, 3).expand(4, 3)
+    assert "was made by expand" in mistake(lambda model, node: model.register_buffer("mean", expanded))
     assert "no shape yet" in mistake(lambda model, node: {"model": torch.nn.LazyLinear(3)})
 
 

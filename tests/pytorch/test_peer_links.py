@@ -19,6 +19,7 @@ from lessbits.errors import InputError  # noqa: E402
 from lessbits.torch import Gossip, Rule, ThreadLinks  # noqa: E402
 from lessbits.torch.layout import Layout  # noqa: E402
 from lessbits.training.event_loop import event_loop  # noqa: E402
+from lessbits.training.peer_links import PeerLinks  # noqa: E402
 
 
 def train_sites(files, steps, **changes):
@@ -102,7 +103,7 @@ def outcome(process):
     assert process.returncode == 0, err
     told = json.loads(out)
     assert not told["jax"]
-    return told
+    return {**told, "err": err}
 
 
 def train_threads(steps):
@@ -128,8 +129,24 @@ def test_a_process_that_is_killed_comes_back(tmp_path):
     assert all(told["exchanges"] == steps // EVERY for told in found)
     missed = steps - last - (found[1]["seen"] - EVERY)  # it took steps of its own before the first exchange
     assert missed > 0
+    for told in (found[0], found[2]):
+        assert told["err"].count("paris has gone: it is left out until it comes back") == 1
+        assert told["err"].count("paris is back") == 1
+    undisturbed = [loss_of(model) for model, _ in train_threads(steps)]
+    losses = [told["loss"] for told in found]
+    print(f"{missed} steps missed, losses {losses}, undisturbed {undisturbed}")
+    assert losses == pytest.approx(undisturbed, rel=0.03)
     # The longer it is away, which depends on the machine, the less its data count: 2 % for 25 % of the run.
-    near = 0.01 if missed < 0.1 * steps else 0.03
-    for (model, _), told in zip(train_threads(steps), found, strict=True):
-        print(f"{missed} steps missed, loss {told['loss']:.5f}, undisturbed {loss_of(model):.5f}")
-        assert told["loss"] == pytest.approx(loss_of(model), rel=near)
+    if missed >= 0.1 * steps:
+        pytest.skip(f"it missed {missed} of {steps} steps, too many for a loss within 1 % of the undisturbed one")
+    assert losses == pytest.approx(undisturbed, rel=0.01)
+
+
+def test_a_site_that_is_alone_says_so(tmp_path, caplog):
+    files = write_sites(Town(tmp_path, names=("berlin", "paris")))
+    model = make_model()
+    gossip = Gossip(model, EVERY, rule=RULE, links=PeerLinks(files[0], begin_after=0.2))
+    train(model, gossip, 2 * EVERY)
+    gossip.close()
+    said = [each.message for each in caplog.records if "paris" in each.message]
+    assert said == ["paris is not there yet: it is left out until it comes back"]

@@ -48,6 +48,16 @@ def test_an_object_with_three_names_carries_bytes():
     assert closed == [1]
 
 
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"])
+def test_processes_that_do_not_find_each_other_do_not_train_alone(monkeypatch, name):
+    """As those of torchrun, or of the mpiexec of another MPI."""
+    monkeypatch.setenv(name, "1")
+    assert choose_links(None, None).nodes == 1
+    monkeypatch.setenv(name, "3")
+    with pytest.raises(InputError, match="3 processes were started, but MPI finds none but this one: start them with"):
+        choose_links(None, None)
+
+
 def test_links_are_used_as_they_are():
     links = NoLinks()
     assert choose_links(links, None) is links

@@ -161,8 +161,8 @@ def differ(what: str, who: str) -> str:
     if what == "start":
         return (
             f"{who} start from different numbers, in what is trained or in what is frozen: set the same seed before "
-            "the model is made; to go on with a run, make the Gossip first, and then load the model's state and the "
-            "Gossip's"
+            "the model is made (threads share one generator: copy one model for each); to go on with a run, make the "
+            "Gossip first, and then load the model's state and the Gossip's"
         )
     settings = "every, quantizer, seed, rule, overlap and network"
     return f"{who} have different settings: {settings} must be the same at all nodes"

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lessbits.engines.distributed.launch import check_company
 from lessbits.errors import InputError, WireError
 from lessbits.training.links import EndedError, Links, NoLinks, Reached
 
@@ -195,5 +196,6 @@ if MPI is not None and MPI.COMM_WORLD.Get_size() > 1:
 def default_links() -> Links:
     """Return links over MPI if there are several processes, else none."""
     if MPI is None or MPI.COMM_WORLD.Get_size() == 1:
+        check_company()
         return NoLinks()
     return MpiLinks()

@@ -72,6 +72,7 @@ class PeerLink:
         heard: The number of the last exchange that the neighbour has spoken of.
         inbox: Messages that have arrived, by the number of the exchange.
         model: The model that has arrived.
+        missing: Whether it was said that the neighbour is left out, and it has not come back.
         finished: Whether the neighbour said that it has done its part, and has not come back.
         refused: Why the two ends do not fit together; empty if they do.
     """
@@ -85,6 +86,7 @@ class PeerLink:
     inbox: dict[int, bytes] = field(default_factory=dict)
     model: Model | None = None
     outlet: Connection | None = None
+    missing: bool = False
     finished: bool = False
     refused: str = ""
 
@@ -101,10 +103,15 @@ class PeerLink:
         self.inbox.clear()
         self.patience.restart()
 
-    def lose(self, outlet: Connection) -> None:
-        """Note that a connection has ended. What has arrived on it may still be used."""
-        if self.outlet is outlet:
-            self.outlet, self.epoch = None, 0
+    def lose(self, outlet: Connection) -> bool:
+        """Note that a connection has ended, and return whether the link has no other one.
+
+        What has arrived on it may still be used.
+        """
+        if self.outlet is not outlet:
+            return False
+        self.outlet, self.epoch = None, 0
+        return True
 
     def take(self, packet: bytes) -> None:
         """Take what the neighbour says, or raise a `WireError`."""

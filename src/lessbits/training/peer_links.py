@@ -31,7 +31,7 @@ except ImportError as error:
     raise MissingPackageError(f"sites need gRPC and cryptography ({error}): pip install 'lessbits[peers]'") from None
 
 PATIENCE = 30.0  # seconds that a silent neighbour is waited for at least
-BEGIN_AFTER = 60.0
+BEGIN_AFTER = 60.0  # seconds that the first exchange waits for neighbours
 CLOSE_SECONDS = 20.0
 
 
@@ -127,6 +127,8 @@ class PeerLinks(PeerTalk, Links):
         for link in self.links.values():
             if link.refused:  # later, a wrong neighbour must not end those that go on
                 raise InputError(link.refused)
+            if not link.epoch:
+                self.leave_out(link, "is not there yet")
 
     def survey(self) -> dict[int, tuple[int, bool]]:
         """Return the epoch of each link that takes part in the next exchange, and whether it starts without models."""

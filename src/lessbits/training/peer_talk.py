@@ -60,8 +60,16 @@ class PeerTalk:
             if pulse is not None:
                 pulse.cancel()
             with self.changed:
-                link.lose(connection)
+                gone = link.lose(connection)
                 self.changed.notify_all()
+            if gone and not link.finished:
+                self.leave_out(link, "has gone")
+
+    def leave_out(self, link: PeerLink, why: str) -> None:
+        """Say once that a neighbour is left out, unless this site has ended."""
+        if self.about is not None and not link.missing:
+            link.missing = True
+            logger.warning(f"{link.name} {why}: it is left out until it comes back")
 
     def _greeting(self, link: PeerLink) -> Greeting:
         return Greeting(
@@ -105,6 +113,9 @@ class PeerTalk:
         with self.changed:
             link.meet(connection, mine, theirs)
             self.changed.notify_all()
+        if link.missing:
+            link.missing = False
+            logger.warning(f"{link.name} is back")
         return True
 
     def _hear(self, link: PeerLink, farewell: Farewell) -> None:
@@ -149,6 +160,6 @@ class PeerTalk:
             connection.put(alive(0.0 if since is None else time.monotonic() - since))
             await asyncio.sleep(min(BEAT, link.patience.floor / 4))
             if (why := link.patience.exhausted()) is not None:
-                logger.warning(f"{link.name} is {why}: it is left out until it comes back")
+                self.leave_out(link, f"is {why}")
                 connection.close(why)
                 connection.abandon()

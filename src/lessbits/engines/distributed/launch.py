@@ -30,6 +30,7 @@ from lessbits.engines.interrupts import SIGNALS
 from lessbits.errors import InputError
 
 SIZES = ("PMI_SIZE", "PMIX_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PALS_SIZE")
+OTHER_SIZES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "LESSBITS_RANKS")  # torchrun's, srun's and our own
 NEIGHBORS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE", "PALS_LOCAL_SIZE")
 EXPECTED = "LESSBITS_RANKS"  # the number of ranks that `launch` started
 FORCE_AFTER = 120.0  # seconds after which ranks that were asked to stop are killed
@@ -49,9 +50,22 @@ def check_alone(ranks: int | None) -> None:
     """Raise an `InputError` if the simulator was started in several processes, each of which would do the same run."""
     if ranks is not None:
         raise InputError(f"ranks is {ranks}, but the simulator is one process: give --engine mpi too, or leave it out")
-    started = next((int(os.environ[name]) for name in SIZES if os.environ.get(name, "").isdigit()), 1)
-    if started > 1:
+    if (started := _started(SIZES)) > 1:
         raise InputError(f"an MPI launcher started {started} processes, but the engine is simulate: give --engine mpi")
+
+
+def check_company() -> None:
+    """Raise an `InputError` if this process, which finds no other one, was started as one of several."""
+    if (started := _started(SIZES + OTHER_SIZES)) > 1:
+        raise InputError(
+            f"{started} processes were started, but MPI finds none but this one: start them with lessbits launch "
+            f"--nodes {started}, or with the mpiexec of the MPI that mpi4py was built for"
+        )
+
+
+def _started(names: tuple[str, ...]) -> int:
+    """Return how many processes a launcher says that it started."""
+    return max((int(os.environ[name]) for name in names if os.environ.get(name, "").isdigit()), default=1)
 
 
 def become_rank() -> None:
