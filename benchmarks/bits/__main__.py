@@ -136,7 +136,7 @@ def main():
         shown = "not reached" if found is None else f"{kbit(found['bits'])} kbit"
         print(f"{named(column, target)}: {row} {shown}, {time.perf_counter() - clock:.0f} s", flush=True)
     write_whole(told.out / "bits.md", page(cells))
-    if told.table or told.merge:
+    if (told.table or told.merge) and told.out == Path(__file__).parent:
         fill_page(cells)
     print(summary(cells))
 

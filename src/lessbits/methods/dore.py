@@ -79,6 +79,8 @@ class Dore(ServerMethod):
     )
     compresses = True
     unbiased = True
+    likely_quantizers = ("subtractive:16", "subtractive:6")
+    note = "is the best that we know for a star, besides sums up a tree."
 
     @classmethod
     def suggest(cls, request: MethodRequest) -> dict[str, Suggestion]:
@@ -92,6 +94,11 @@ class Dore(ServerMethod):
             # A search for the fewest bits tunes what is above zero.
             "epsilon": 0.1 if request.practical and not request.quantizer.lossless else 0.0,
         }
+
+    @classmethod
+    def may_send_fewest_bits(cls, problem: Problem) -> bool:
+        """Return True: no other method on a star comes near, but sums up a tree."""
+        return True
 
     @property
     def compressors(self) -> tuple[Compressor, ...]:

@@ -36,7 +36,7 @@ class ServerMethod(Method):
     def check(self, problem: Problem, network: Network) -> None:
         """Raise InputError unless the network is a star."""
         super().check(problem, network)
-        if network.nodes < 3 or network.edges != network.nodes - 1 or network.maximal_degree != network.nodes - 1:
+        if not network.is_star:
             raise InputError(
                 f"{self.name} needs a server that all others are linked to, but the network is {network.name} of "
                 f"{network.nodes} nodes: take a star of at least 3"

@@ -137,6 +137,11 @@ class Network:
         """The number of undirected edges."""
         return self.links // 2
 
+    @property
+    def is_star(self) -> bool:
+        """Whether one node, of at least three, is linked to all others, and these to nobody else."""
+        return self.nodes >= 3 and self.edges == self.nodes - 1 == self.maximal_degree
+
     @cached_property
     def reverse(self) -> np.ndarray:
         """For each link i→j the index of the link j→i, int32 [links]."""

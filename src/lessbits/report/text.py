@@ -10,6 +10,7 @@ from lessbits._internal.terminal import Terminal, fact_table, number_table
 from lessbits._internal.wording import counted, human, mean_and_spread
 from lessbits.engines.checks import GOALS
 from lessbits.engines.recording.trace import Trace
+from lessbits.methods.registry import find_method, method_names
 from lessbits.report.faults import faults_in_words
 
 LETTERS = {
@@ -49,13 +50,15 @@ def run_report(trace: Trace, network: str, prepared: float = 0.0, ranks: int | N
     `network` is a description in words, and `prepared` the seconds that were spent before the run.
     """
     last, settings = trace.summary(), trace.settings
+    known = settings["method"] in method_names()  # not one that another program registered
+    schedule = known and find_method(settings["method"]).for_target
     facts = {
         "result": last["message"],
         "problem": f"{settings['problem']}, {settings['nodes']} nodes, {counted(settings['dim'], 'dimension')}",
         "network": network,
         **({"faults": words} if (words := faults_in_words(trace)) else {}),
         "method": method_in_words(settings),
-        "step sizes": step_sizes_in_words(settings),
+        "step sizes": schedule * "a schedule for the target, and after it " + step_sizes_in_words(settings),
         **_scores(last),
         "bits per link": f"{human(last['wire_bits_per_link'])}   ({_bit_count(last, settings)})",
         "": f"{human(last['bits_per_link'])}   (by the paper's formulas; {last['messages']} messages on all links)",

@@ -112,6 +112,7 @@ class FewestBits:
     def _candidates(self, kept: Constraints) -> list[type[Method]]:
         """Return the methods to search if none are named."""
         kinds = [kind for kind in all_methods() if kind.may_send_fewest_bits(self.problem)]
+        kinds = [kind for kind in kinds if self.network.is_star or not kind.needs_star]
         if self.goal != "error":  # which targets of methods are
             kinds = [kind for kind in kinds if not kind.for_target]
         return [kind for kind in kinds if kind.predictable] if kept.binds_messages() else kinds

@@ -65,6 +65,8 @@ def estimate_fewest_bits(
     for kind in all_methods():
         if not kind.may_send_fewest_bits(problem) or (kind.for_target and goal != "error"):
             continue
+        if kind.needs_star and not (network.is_star and kept.option in kind.options):
+            continue
         if kind.predictable:
             choices = predictable_choices(kind.name, problem.dim, kept)
             predicted = estimate_bits(problem, network, max(start / until, 1.0), choices)[0]
