@@ -1,7 +1,8 @@
 """What a method needs to reach a target: bits on all links and on the busiest one, iterations, and time on slow links.
 
 An exchange takes the latency of a link, and the time that the longest message needs. Links send at the same time, each
-with the whole bandwidth, also those of a hub. What nodes compute takes no time.
+with the whole bandwidth, also those of a hub. What nodes compute takes no time. Before a run of `scheduled` nodes agree
+on a scale, up a tree and down, which takes time too.
 """
 
 import jax
@@ -16,9 +17,11 @@ from lessbits.codecs.frames import header_bytes
 from lessbits.codecs.making import make_codecs
 from lessbits.engines.options import RunOptions
 from lessbits.engines.simulate.program import Program
+from lessbits.networks.tree import spanning_tree
 
 SEEDS = 3
 LINKS = {"1 Mbit/s, 50 ms": (1e6, 0.05), "10 Mbit/s, 10 ms": (1e7, 0.01), "1 Gbit/s, 0.1 ms": (1e9, 1e-4)}
+SCALE_BITS = 64  # a float32 and its checksum
 AGREE = 1e-3  # by which share the sum over links may differ from the bits of the trace, which adds in another order
 
 
@@ -34,6 +37,8 @@ def measure(column, target, choice, sizes, most, w1a=None, seeds=SEEDS):
         runs.append((bits, carried.max(), waited, float(trace["bits_per_link"][-1]), iterations))
     means = np.mean(runs, axis=0)
     found = dict(zip(("bits", "worst", "waited", "nominal", "iterations"), map(float, means), strict=True))
+    if choice.method == "scheduled":
+        found["before"] = 2 * spanning_tree(parts(column, 0, w1a)[1]).height
     return {**found, "seconds": seconds(found), "seeds": seeds, **choice.changes(), "sizes": sizes}
 
 
@@ -57,7 +62,9 @@ def _runs(column, target, choice, sizes, most, w1a, seeds):
 
 def seconds(found):
     """Seconds on each kind of links."""
-    return {name: found["iterations"] * latency + found["waited"] / rate for name, (rate, latency) in LINKS.items()}
+    before = found.get("before", 0)  # exchanges
+    exchanges, waited = before + found["iterations"], SCALE_BITS * before + found["waited"]
+    return {name: exchanges * latency + waited / rate for name, (rate, latency) in LINKS.items()}
 
 
 def link_load(problem, network, method, iterations, seed):

@@ -10,18 +10,24 @@ jax.config.update("jax_enable_x64", True)
 
 from cases import draw_case, make_parts  # noqa: E402
 
-from lessbits import make_method, simulate, tune  # noqa: E402
+from lessbits import InputError, make_method, simulate, tune  # noqa: E402
 from lessbits.methods.registry import find_method  # noqa: E402
 from lessbits.tuning.trials import default_target  # noqa: E402
 
 MOST, MOST_TUNED = 50_000, 10_000  # iterations
 SEED = 1  # of runs; trials have seed 0
+FINER = (1.3, 1.15, 1.05)  # factors of step sizes, in turn
 
 
 def make_row(number, name, data):
     """Return the row of a case and a method, and the seconds that it took. Processes call this."""
     clock = time.perf_counter()
     return Case(number, data).row(name), time.perf_counter() - clock
+
+
+def make_finer(row, data):
+    """Return the row with what a finer search around its tuned step sizes finds. Processes call this."""
+    return Case(row["seed"], data).finer(row)
 
 
 class Case:
@@ -63,10 +69,33 @@ class Case:
         best = self.run(replace(start["made"], **found.best.sizes))
         return best if best["reached"] and best["bits"] < start["bits"] else dict(start)
 
-    def run(self, method):
+    def finer(self, row):
+        """Return the row with `finer`: the fewest bits when each tuned step size is moved by smaller factors."""
+        name, best = row["method"], row["tuned"]
+        for factor in FINER:
+            moved = True
+            while moved:
+                moved = False
+                for size, by in ((size, by) for size in best["sizes"] for by in (factor, 1 / factor)):
+                    found = self.tried(name, {**best["sizes"], size: best["sizes"][size] * by}, best["iterations"])
+                    if found is not None and found["bits"] < best["bits"]:
+                        best, moved = found, True
+        return {**row, "finer": best}
+
+    def tried(self, name, sizes, iterations):
+        """Return a run with these step sizes that may take a tenth more iterations; None if it does not get there."""
+        try:
+            method = make_method(name, self.problem, self.network, self.facts["quantizer"], **sizes)
+            found = self.run(method, int(1.1 * iterations) + 1)
+        except InputError:  # such as a memory that moves by more than what is sent
+            return None
+        del found["made"]
+        return found if found["reached"] else None
+
+    def run(self, method, most=MOST):
         trace = simulate(
             *(self.problem, self.network, method),
-            **{"iterations": MOST, "until": self.until, "goal": self.goal, "seed": SEED, "record_every": 1},
+            **{"iterations": most, "until": self.until, "goal": self.goal, "seed": SEED, "record_every": 1},
         )
         return {
             "made": method,

@@ -9,8 +9,8 @@ METHODS = ("primal-dual", "lead", "accelerated")
 
 
 def ratio(row, kind):
-    """Return the bits over the tuned ones; infinite if the target was not reached."""
-    return row[kind]["bits"] / row["tuned"]["bits"] if row[kind]["reached"] else math.inf
+    """Return the bits over the tuned ones, by a finer search if there was one; infinite if the target was missed."""
+    return row[kind]["bits"] / row.get("finer", row["tuned"])["bits"] if row[kind]["reached"] else math.inf
 
 
 def whole(rows):

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 from itertools import permutations
@@ -101,7 +102,13 @@ def test_the_script_of_the_page_goes_on_where_it_was_stopped(tmp_path, monkeypat
     for steps in (50, 100):
         exec(compile(resumed(steps), "neural.md", "exec"), {})
     assert re.findall(r"at (\d+)", capsys.readouterr().out) == ["0", "50", "50", "100"]
-    assert [path.name for path in tmp_path.iterdir()] == ["node-0.pt"]
+    assert sorted(path.name for path in Path("checkpoints").iterdir()) == ["step-100-node-0.pt", "step-50-node-0.pt"]
+    stopped = torch.load("checkpoints/step-100-node-0.pt")
+    shutil.rmtree("checkpoints")
+    exec(compile(resumed(100), "neural.md", "exec"), {})
+    straight = torch.load("checkpoints/step-100-node-0.pt")
+    for name, tensor in straight["model"].items():
+        assert torch.equal(stopped["model"][name], tensor), name
 
 
 def test_a_save_of_the_page_that_breaks_off_leaves_the_one_before(tmp_path, monkeypatch):
@@ -115,7 +122,8 @@ def test_a_save_of_the_page_that_breaks_off_leaves_the_one_before(tmp_path, monk
     monkeypatch.setattr(torch, "save", broken)
     with pytest.raises(OSError, match="no space left"):
         exec(compile(resumed(100), "neural.md", "exec"), {})
-    assert torch.load("node-0.pt")["gossip"]["counts"]["steps"] == 50
+    assert torch.load("checkpoints/step-50-node-0.pt")["gossip"]["counts"]["steps"] == 50
+    assert not Path("checkpoints/step-100-node-0.pt").exists()
 
 
 @pytest.mark.slow
@@ -127,3 +135,7 @@ def test_two_nodes_go_on_where_they_were_stopped(tmp_path):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         assert sorted(re.findall(r"at ([\d.]+);", done.stdout)) == sorted(found * 2)
+    (tmp_path / "checkpoints" / "step-100-node-1.pt").unlink()  # as if it had been killed before it wrote
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert sorted(re.findall(r"at ([\d.]+);", done.stdout)) == sorted(["50.2", "100.5"] * 2)
