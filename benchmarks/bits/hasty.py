@@ -58,11 +58,12 @@ def _estimate(cell, choice, sizes, link):
     """Return seconds, the choice and its step sizes with the number of chunks; None if the target is not reached."""
     rate, latency = LINKS[link]
     method = choice.make(cell.problem, cell.network, **sizes)
-    options = {"until": cell.target, "goal": goal_of(cell.column), "iterations": cell.most, "link_model": IN_BITS}
-    trace = simulate(cell.problem, cell.network, method, seed=0, record_every=1, **options)
-    if not trace.converged:
+    known = (cell.column, cell.target, cell.most, choice, tuple(sizes.items()))
+    if known not in _needed:
+        _needed[known] = _needs(cell, method)
+    if _needed[known] is None:
         return None
-    exchanges, waited = int(trace["iteration"][-1]), float(trace["simulated_seconds"][-1])
+    exchanges, waited = _needed[known]
     if not method.takes_chunks:
         return exchanges * latency + waited / rate, choice, sizes
     request = make_request(choice.method, cell.problem, cell.network, choice.quantizer, stepsizes="theory", target=None)
@@ -70,6 +71,16 @@ def _estimate(cell, choice, sizes, link):
     many = choice.make(cell.problem, cell.network, **sizes, chunks=chunks)
     longer = exchanges / method.round_length * many.round_length
     return longer * (latency + (BESIDES + waited / exchanges / chunks) / rate), choice, {**sizes, "chunks": chunks}
+
+
+_needed = {}  # by column and choice: all kinds of links ask for it
+
+
+def _needs(cell, method):
+    """Return the exchanges, and the bits that links send one after the other; None if the target is not reached."""
+    options = {"until": cell.target, "goal": goal_of(cell.column), "iterations": cell.most, "link_model": IN_BITS}
+    trace = simulate(cell.problem, cell.network, method, seed=0, record_every=1, **options)
+    return (int(trace["iteration"][-1]), float(trace["simulated_seconds"][-1])) if trace.converged else None
 
 
 def fastest_gossip(cell, link, starts):

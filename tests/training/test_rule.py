@@ -96,7 +96,7 @@ def test_a_dual_cancels_drift_that_lasts_and_amplifies_what_does_not():
 
 def test_given_numbers_stay_and_open_ones_follow_the_momentum():
     ring = make_network("ring", nodes=8)
-    assert Rule(dual=0.05, theta=0.7).chosen(ring, 0.2).numbers == (0.05, 1.0, 0.3, 0.7)
+    assert Rule(dual=0.05, theta=0.7).chosen(ring, 0.2).numbers == (0.05, 1.0, 0.3, 0.7, 0.3)
     assert Rule(momentum=0.0).chosen(ring, 0.0).theta == 1.0
     assert Rule(momentum=0.5).chosen(ring, 0.1).theta == pytest.approx(0.654)
     star = make_network("star", nodes=9)

@@ -26,11 +26,12 @@ class Numbers(NamedTuple):
     rate: jax.Array
     momentum: jax.Array
     theta: jax.Array
+    kept: jax.Array
 
     @classmethod
-    def of(cls, rule: Rule) -> "Numbers":
-        """Return them as float32; the rule has all of them."""
-        return cls(*(jnp.float32(number) for number in rule.numbers))
+    def of(cls, rule: Rule, exchange: int) -> "Numbers":
+        """Return those of an exchange as float32; the rule has all of them."""
+        return cls(*(jnp.float32(number) for number in rule.numbers_at(exchange)))
 
 
 class Moved(NamedTuple):
@@ -46,7 +47,7 @@ def finish(old: jax.Array, x: jax.Array, dual: jax.Array, momentum: jax.Array, p
     """Take the pull, let the dual learn it, and apply momentum over the interval."""
     pull = separate(pull * rule.theta)
     change = old - (x - pull)
-    momentum = separate(momentum * rule.momentum) + change
+    momentum = separate(momentum * rule.kept) + change
     ahead = change + separate(momentum * rule.momentum)
     return Moved(old - separate(ahead * rule.rate), dual - pull, momentum)
 
@@ -81,10 +82,10 @@ def _put(vector: jax.Array, part: jax.Array, start: jax.Array) -> jax.Array:
 
 @jax.jit
 def nesterov(
-    old: jax.Array, mean: jax.Array, momentum: jax.Array, rate: jax.Array, share: jax.Array
+    old: jax.Array, mean: jax.Array, momentum: jax.Array, rate: jax.Array, share: jax.Array, kept: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Return models after a step along the mean change with momentum, and the momentum."""
-    momentum = separate(momentum * share) + mean
+    """Return models after a step along the mean change with momentum, and the momentum, of which a share is kept."""
+    momentum = separate(momentum * kept) + mean
     return old - separate((mean + separate(momentum * share)) * rate), momentum
 
 

@@ -89,7 +89,6 @@ class Gossip:
         self.quantizer = WeightQuantizer(quantizer, self.layout.sizes, self.layout.names)
         self.connected = network_between(self.links, network)
         self.rule = choose_rule(self.rule, self.connected, self.quantizer.noisiest, self.links.node)
-        self.numbers = Numbers.of(self.rule)
         self.steps = self.exchanges = 0
         self.carry = jnp.zeros((1, self.layout.size), jnp.float32) if self.layout.rounded else None
         self.old = jnp.array(self._gather(params))  # which is changed in place
@@ -135,18 +134,20 @@ class Gossip:
     def _exchange(self, params: Tree, x: jax.Array) -> Tree:
         """Exchange a model, and return parameters like these to go on with."""
         assert self.memory is not None
+        numbers = Numbers.of(self.rule, self.exchanges)
         if self.carry is not None:
-            late = separate(self.dual * self.numbers.dual)  # which could not be added to 16 bits at each step
+            late = separate(self.dual * numbers.dual)  # which could not be added to 16 bits at each step
             x = jnp.where(self.layout.short[None], x + late, x)
         if self.failing is not None:
             x = self._rejoin(self.failing, x)
         if isinstance(self.memory, TreeSums):
             mean = self.memory.exchange(self.old - x, self.exchanges)
-            self.old, self.momentum = nesterov(self.old, mean, self.momentum, self.numbers.rate, self.numbers.momentum)
+            more = numbers.rate, numbers.momentum, numbers.kept
+            self.old, self.momentum = nesterov(self.old, mean, self.momentum, *more)
         else:
             memory, turn = self.memory, self.exchanges
             pull = memory.late(turn - 1) if self.overlap else memory.exchange(x, turn)
-            moved = finish_in_parts(Moved(self.old, self.dual, self.momentum), x, pull, self.numbers)
+            moved = finish_in_parts(Moved(self.old, self.dual, self.momentum), x, pull, numbers)
             self.old, self.dual, self.momentum = moved
             del x
             if self.overlap:
@@ -166,7 +167,7 @@ class Gossip:
         self.layout.check(params)
         if not isinstance(self.memory, Memory) or not self.memory.waits:
             return params
-        pull = separate(self.memory.late(self.exchanges - 1)(slice(0, self.layout.size)) * self.numbers.theta)
+        pull = separate(self.memory.late(self.exchanges - 1)(slice(0, self.layout.size)) * self.rule.numbers.theta)
         self.dual = self.dual - pull
         return self._scatter(params, self._gather(params) - pull)
 
@@ -287,7 +288,7 @@ class Gossip:
         reached, model = memory.begin(lambda: x, self.exchanges)
         self.steps += self.intervals.between(self.exchanges, reached)
         self.exchanges = reached
-        self.dual = self.dual + separate(memory.recover() * self.numbers.theta)
+        self.dual = self.dual + separate(memory.recover() * self.rule.numbers.theta)
         if model is None:
             return x
         self.old = jnp.array(model)

@@ -49,8 +49,7 @@ class Gossip:
     Args:
         model: The model. Its trained parameters are exchanged, and its persistent floating-point buffers. Memories are
             float32, even of parameters of 16 bits, and on the model's device.
-        every: Local steps between two exchanges, or a function that returns them, given the step of the last exchange,
-            such as `Shrinking(longest=60, steps=2400)`.
+        every: Local steps between two exchanges, or a function of the step of the last, such as `Shrinking(60, 2400)`.
         quantizer: `block:Δ`, `block-dither:Δ` or `block-top:K`, with a scale for each 4096 numbers of a tensor (with
             `:N` or `:tensor` behind, for N or all), or `exact`. A mapping from patterns of names chooses one for each
             tensor; the first pattern that fits counts: `{"*.norm*": "exact", "*": "block:1.5:tensor"}`. Buffers are
@@ -136,7 +135,7 @@ class Gossip:
             self.memory.talk(self._read, self.old, self.exchanges, self._waiting)
         elif self.overlap:
             self._land()
-            self._take()
+            self._take(self.exchanges)
             self.flight = Flight(self.links, self.memory.send(self.layout.read, self.exchanges))
         else:
             frames = self.memory.send(self._read, self.exchanges)
@@ -147,7 +146,7 @@ class Gossip:
         self.links.reached = Reached(self.steps, self.exchanges)
         self.waits = True
         if not self.overlap:
-            self._take()
+            self._take(self.exchanges - 1)
         if self.progress and not self.links.node and self.exchanges % self.progress == 0:
             tell(self.report())
 
@@ -192,8 +191,9 @@ class Gossip:
             found[trained:] *= x[trained:] * (x[trained:] - found[trained:]) >= 0
         return x.sub_(found)
 
-    def _take(self) -> None:
+    def _take(self, exchange: int) -> None:
         """Take the correction of the last exchange, and momentum over the interval; part by part, to save memory."""
+        numbers = self.rule.numbers_at(exchange)
         for part in self.pieces.parts():
             if isinstance(self.memory, TreeSums):
                 x = self.old[part] - self.memory.mean[part]
@@ -203,9 +203,9 @@ class Gossip:
             if trained.stop > trained.start:  # buffers have no momentum
                 mine = x[: trained.stop - trained.start]
                 change = self.old[trained] - mine
-                self.momentum[trained].mul_(self.numbers.momentum).add_(change)
-                change += self.numbers.momentum * self.momentum[trained]
-                mine.copy_(self.old[trained] - self.numbers.rate * change)
+                self.momentum[trained].mul_(numbers.kept).add_(change)
+                change += numbers.momentum * self.momentum[trained]
+                mine.copy_(self.old[trained] - numbers.rate * change)
             self.layout.write(part, x)
             self.old[part] = x
         self.waits = False

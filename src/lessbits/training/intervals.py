@@ -17,7 +17,7 @@ Every = int | Callable[[int], int]
 
 @dataclass(frozen=True)
 class Shrinking:
-    """Intervals that shrink with the square root of a learning rate, which falls along a cosine.
+    """Intervals that shrink with a power of a learning rate, which falls along a cosine.
 
     For schedules that train to the end, with `Rule(alone=steps // 3)`. Late in training models differ less, and short
     intervals gain more.
@@ -26,23 +26,26 @@ class Shrinking:
         longest: The interval at the largest learning rate.
         steps: Steps of the whole schedule; later intervals stay as they are then.
         last: The last learning rate, as a share of the largest.
+        power: The power: 0.5 for the square root, 0 for intervals that stay as they are.
     """
 
     longest: int
     steps: int
     last: float = 0.1
+    power: float = 0.5
 
     def __post_init__(self) -> None:
         """Check every number."""
         check_whole("longest", self.longest, 1)
         check_whole("steps", self.steps, 1)
         check_number("last", self.last, 0.0, 1.0)
+        check_number("power", self.power, 0.0, 10.0)
 
     def __call__(self, step: int) -> int:
         """Return the local steps from this step to the next exchange."""
         share = min(step / self.steps, 1.0)
         rate = self.last + (1 - self.last) * (1 + math.cos(math.pi * share)) / 2
-        return max(1, round(self.longest * math.sqrt(rate)))
+        return max(1, round(self.longest * rate**self.power))
 
 
 class Intervals:

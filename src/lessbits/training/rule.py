@@ -19,12 +19,19 @@ OPEN = ("dual", "momentum", "theta")  # which are chosen if they are None
 
 
 class Numbers(NamedTuple):
-    """w, r, μ and θ."""
+    """w, r, μ and θ, and the factor of m before a change is added to it: μ too, or 0."""
 
     dual: float
     rate: float
     momentum: float
     theta: float
+    kept: float
+
+    def at(self, exchange: int, alone: int) -> "Numbers":
+        """Return those of an exchange, counted from 0: after steps alone, momentum begins with the second one."""
+        if not alone or exchange > 1:
+            return self
+        return self._replace(kept=0.0) if exchange else self._replace(kept=0.0, momentum=0.0, rate=1.0)
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,8 @@ class Rule:
         theta: θ, how much of the difference is taken.
         turns: Whether a node speaks with one neighbour at a time, in turn, or with all at each exchange.
         alone: Local steps before the first exchange. In the first few hundred steps of a network that is trained from
-            scratch, exchanges cost bytes and gain nothing.
+            scratch, exchanges cost bytes and gain nothing. The first exchange then has no momentum (x ← y, m = 0),
+            which would lengthen the change of all these steps.
         tree: Whether changes are added up a spanning tree, in place of gossip. θ, w and turns are not for it.
     """
 
@@ -121,7 +129,11 @@ class Rule:
         dual, theta = (0.0, 1.0) if self.tree else (self.dual, self.theta)
         if dual is None or theta is None or self.momentum is None:
             raise InputError("dual, theta or momentum is open: Rule.chosen finds them for a network and a quantizer")
-        return Numbers(dual, self.rate, self.momentum, theta)
+        return Numbers(dual, self.rate, self.momentum, theta, self.momentum)
+
+    def numbers_at(self, exchange: int) -> Numbers:
+        """Return the numbers of an exchange, counted from 0."""
+        return self.numbers.at(exchange, self.alone)
 
     def due(self, steps: int, every: int) -> bool:
         """Return whether an exchange follows this step."""

@@ -55,7 +55,7 @@ class DiLoCo(NeuralMethod):
         """Send Q(e + x_old - x)."""
         change = state.error + old - x
         sent, payload = room.send(change, None, turn)
-        x, momentum = nesterov(old, _average(sent), state.momentum, *_float32(self.rate, self.momentum))
+        x, momentum = nesterov(old, _average(sent), state.momentum, *_float32(self.rate, self.momentum, self.momentum))
         message = Message(payload, np.full(room.nodes, room.ring))
         return Exchanged(x, Outer(change - sent, momentum), (message,))
 
@@ -141,7 +141,7 @@ class PowerSgd(NeuralMethod):
                 numbers += self.rank * sum(dims)
             bases.append(base)
         step = jnp.broadcast_to(jnp.concatenate(sent)[None], x.shape)
-        x, momentum = nesterov(old, step, state.momentum, *_float32(self.rate, self.momentum))
+        x, momentum = nesterov(old, step, state.momentum, *_float32(self.rate, self.momentum, self.momentum))
         return Exchanged(x, LowRank(change - step, momentum, tuple(bases)), (), room.ring * numbers)
 
 

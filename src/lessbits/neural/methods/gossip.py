@@ -58,9 +58,9 @@ class _WithRule(NeuralMethod):
         chosen = replace(self.rule, turns=self.speaks_in_turn).chosen(network, noise_of(quantizer))
         return replace(self, rule=replace(chosen, turns=self.rule.turns))
 
-    def finish(self, state: Kept, old: jax.Array, x: jax.Array, pull: jax.Array) -> tuple[jax.Array, Kept]:
+    def finish(self, state: Kept, old: jax.Array, x: jax.Array, pull: jax.Array, turn: int) -> tuple[jax.Array, Kept]:
         """Take the pull."""
-        moved = finish(old, x, state.dual, state.momentum, pull, Numbers.of(self.rule))
+        moved = finish(old, x, state.dual, state.momentum, pull, Numbers.of(self.rule, turn))
         return moved.x, state._replace(dual=moved.dual, momentum=moved.momentum)
 
 
@@ -107,7 +107,7 @@ class GossipInTurn(_WithRule):
         gap = (state.others[number] + sent) - sent[partner]
         pull = jnp.where(works, gap * jnp.float32(0.5), 0)
         state = state._replace(own=state.own.at[number].set(own), others=state.others.at[number].set(gap))
-        x, state = self.finish(state, old, x, pull)
+        x, state = self.finish(state, old, x, pull, turn)
         return Exchanged(x, state, (Message(payload, room.speaks[number]),))
 
 
@@ -126,7 +126,7 @@ class GossipBroadcast(_WithRule):
         for slot in range(room.neighbours.shape[1]):
             others = others + weighted(sent[room.neighbours[:, slot]], jnp.asarray(room.weights[:, slot]))
         pull = weighted(own, jnp.asarray(room.total)) - others
-        x, state = self.finish(state._replace(own=own, others=others), old, x, pull)
+        x, state = self.finish(state._replace(own=own, others=others), old, x, pull, turn)
         return Exchanged(x, state, (Message(payload, room.degree),))
 
 
@@ -148,5 +148,5 @@ class GossipEdges(GossipInTurn):
             pull = pull + jnp.where(works, weighted(gaps[-1], jnp.asarray(room.link_weights[number])), 0)
             messages.append(Message(payload, room.speaks[number]))
         state = state._replace(own=jnp.stack(owns), others=jnp.stack(gaps))
-        x, state = self.finish(state, old, x, pull)
+        x, state = self.finish(state, old, x, pull, turn)
         return Exchanged(x, state, tuple(messages))

@@ -19,6 +19,7 @@ from lessbits.neural.arithmetic import nesterov
 from lessbits.neural.methods.base import Exchanged, Message, NeuralMethod, Room, told
 from lessbits.neural.quantizers import Blocks, Payload
 from lessbits.training.pieces import Spelling
+from lessbits.training.rule import Numbers
 
 
 class Unsent(NamedTuple):
@@ -67,8 +68,9 @@ class TreeSums(NeuralMethod):
         mean, payload = room.tell(sums[root] / jnp.float32(room.nodes), root, turn, room.quantizer)
         error = error.at[root].set(sums[root] - jnp.float32(room.nodes) * mean)
         messages.append(Message(payload, np.array([room.nodes - 1])))
-        numbers = jnp.float32(self.rate), jnp.float32(self.momentum)
-        x, momentum = nesterov(old, jnp.broadcast_to(mean, x.shape), state.momentum, *numbers)
+        numbers = Numbers(0.0, self.rate, self.momentum, 1.0, self.momentum).at(turn, self.alone)
+        more = map(jnp.float32, (numbers.rate, numbers.momentum, numbers.kept))
+        x, momentum = nesterov(old, jnp.broadcast_to(mean, x.shape), state.momentum, *more)
         return Exchanged(x, Unsent(error, momentum), tuple(messages))
 
 
