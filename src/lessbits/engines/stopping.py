@@ -112,7 +112,8 @@ def finish(
     elif diverged:
         name = method.suspect(problem)
         what = f"{over[0]} {metrics[over[0]]:.2g}" if over else "x is no finite number"
-        message = f"diverged at iteration {iteration} ({what}): lower {name}, now {getattr(method, name):g}"
+        advice = method.if_diverged or f"lower {name}, now {getattr(method, name):g}"
+        message = f"diverged at iteration {iteration} ({what}): {advice}"
     elif converged:
         message = f"reached{reached[5:]} at iteration {iteration}"
         message += "" if options.interval == 1 else f" (checked every {options.interval} iterations)"

@@ -68,6 +68,7 @@ class Method(ABC):
     guarded: ClassVar[bool] = False  # whether it detects steps that are too large, so that no trial run is needed
     predictable: ClassVar[bool] = False  # whether theory and the mean-square analysis cover it
     raised: ClassVar[bool] = False  # whether practical step sizes are raised in trial runs, as far as these get faster
+    if_diverged: ClassVar[str] = ""  # what to do then, if that is not to lower a step size
     note: ClassVar[str] = ""  # what advice adds about it, to be read after the name
     takes_local_steps: ClassVar[bool] = False  # whether it may take several gradient steps between two exchanges
     for_target: ClassVar[bool] = False  # whether it is made for one target, a squared error
@@ -213,8 +214,6 @@ class Method(ABC):
     def chosen_with(self) -> ChosenWith:
         """What the trial runs cost that chose the step sizes. It is not part of the bits of a run."""
         return known_cost(self)
-
-    # Validation. Each refusal is one sentence.
 
     def check(self, problem: Problem, network: Network) -> None:
         """Raise InputError for step sizes, gradients, a quantizer or weights that do not fit."""

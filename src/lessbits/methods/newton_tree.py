@@ -67,6 +67,7 @@ class NewtonTree(Tree):
     """
 
     name = "newton-tree"
+    if_diverged = "Newton's steps are for losses that are nearly quadratic, take tree"
     options: ClassVar[tuple[str, ...]] = ("B",)
     default_quantizer = "grid:100"
     note = "sums Hessians up a spanning tree, d/2 times the bits of a round: few rounds if losses are nearly quadratic."

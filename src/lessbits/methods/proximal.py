@@ -112,6 +112,11 @@ class Proximal(Method):
         }
 
     @classmethod
+    def undecided(cls, request: MethodRequest) -> set[str]:
+        """Return the step sizes left to choose. With scales β stays 0: noise would grow with what is sent."""
+        return super().undecided(request) - ({"momentum"} if request.omega > 0 else set())
+
+    @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
         """Return the smoothness L, for the first local step."""
         return {"smoothness": request.smoothness}

@@ -74,6 +74,7 @@ class Scheduled(Method):
         quantizer: `fading` with the spacings of the schedule. In a request, fading:U:R is given: U is the size of first
             errors in units of what nodes measure, and R the factor of spacings after the schedule.
         table: The step sizes of the schedule.
+        asked: The spelling of fading:U:R, which another run is made with: the size of first errors is measured anew.
         gradients: The gradients to take: full ones.
     """
 
@@ -82,6 +83,7 @@ class Scheduled(Method):
     alpha: float
     quantizer: Quantizer
     table: StepTable
+    asked: str = static(default="fading:1:0.97")
     gradients: Gradients = static(default=Gradients())
 
     name = "scheduled"
@@ -132,7 +134,7 @@ class Scheduled(Method):
         quantizer = request.quantizer.after(found.spacing, np.sqrt(12 * target / request.problem.dim))
         kind = jnp.result_type(float)
         table = StepTable(*(jnp.asarray(each, kind) for each in (found.theta, found.eta, found.alpha)))
-        return {"quantizer": quantizer, "table": table}
+        return {"quantizer": quantizer, "table": table, "asked": request.quantizer.name}
 
     @classmethod
     def build(cls, request: MethodRequest, sizes: dict[str, float]) -> "Scheduled":

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from lessbits._internal.logging import logger
 from lessbits.errors import InputError
 from lessbits.torch.layout import Layout
 
@@ -47,6 +48,11 @@ class Loading:
             raise InputError(
                 "a state was loaded into the model after it was wrapped: load it before Gossip(model), or, to go on "
                 "with a run, load what was saved of gossip.state_dict() too"
+            )
+        if self.complete and not self.before:
+            logger.warning(
+                "a state of Gossip was loaded, but none into the model: to go on with a run, load what was saved of "
+                "model.state_dict() too"
             )
         self.before, self.complete = b"", False
 

@@ -3,6 +3,7 @@
 If it fails at one node, all end. A mistake of the user is one line; other errors have their traceback.
 """
 
+import io
 import os
 import runpy
 import sys
@@ -10,6 +11,7 @@ import time
 import traceback
 from pathlib import Path
 
+from lessbits._internal.logging import show_messages
 from lessbits.engines.distributed.launch import become_rank
 from lessbits.training.ending import last_words
 from lessbits.training.mpi import MPI, speaks_for_all
@@ -21,6 +23,9 @@ FLUSH_SECONDS = 0.25  # until the launcher has forwarded what was printed
 def main() -> None:
     """Run the script."""
     become_rank()  # before the script loads PyTorch or JAX, which then take their share of the cores
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True, write_through=False)  # so that lines of several nodes do not mix
+    show_messages()
     sys.argv = sys.argv[1:]
     if not sys.argv:
         raise SystemExit("lessbits: give a training script: python -m lessbits.training SCRIPT")

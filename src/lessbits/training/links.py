@@ -31,6 +31,7 @@ class Links(ABC):
 
     node: int  # the number of this node
     nodes: int
+    reaches_all = False  # whether nodes that are no neighbours can exchange, too
     steady = True  # whether all neighbours are there from the first exchange to the last
     reached = Reached()  # how far this node is, as neighbours are told when it ends
     closed = False  # whether neighbours were told so
@@ -81,6 +82,8 @@ class NoLinks(Links):
 
 class ThreadLinks(Links):
     """Nodes that are threads of one process, for tests and for trying a training loop."""
+
+    reaches_all = True
 
     def __init__(self, node: int, boxes: dict[tuple[int, int], "queue.Queue[bytes | Reached]"], nodes: int) -> None:
         self.node, self.boxes, self.nodes = node, boxes, nodes

@@ -57,6 +57,11 @@ def run_number(marks: Iterable[bytes]) -> int:
 def compare_marks(links: Links, network: Network, marks: Sequence[bytes]) -> int:
     """Check that neighbours have the same marks, and return the number of the run."""
     here = links.node
+    if links.reaches_all:  # nodes with other networks would wait for each other: their neighbours are not the same
+        around = {(here + step) % links.nodes for step in (1, -1)} - {here}
+        for other, settings in sorted(links.exchange(dict.fromkeys(around, marks[-1])).items()):
+            if settings != marks[-1]:
+                raise InputError(differ(NAMES[-1], f"nodes {min(here, other)} and {max(here, other)}"))
     others = links.exchange(dict.fromkeys(neighbours(network, here), b"".join(marks)))
     for other, digest in sorted(others.items()):
         for number, name in enumerate(NAMES):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lessbits._internal.logging import logger, warn_once
 from lessbits.engines.distributed.launch import check_company
 from lessbits.errors import InputError, WireError
 from lessbits.training.links import EndedError, Links, NoLinks, Reached
@@ -25,6 +26,7 @@ MOST_BYTES = 2**31 - 1  # of one MPI message
 PAUSE = 0.001  # seconds between two looks at messages under way: MPI itself would keep a core busy meanwhile
 LOOK_SECONDS = 0.1  # between two looks at whether neighbours have ended
 END_SECONDS = 60.0  # for which a process that ends waits for an exchange in another thread
+NOTICE_SECONDS = 20.0  # of waiting for neighbours, after which it is said
 ALONE_SECONDS = 1.0  # for which a process that ends without links waits for others to end, too
 MESSAGE, FAREWELL = 0, 1  # tags
 LEFT, FAILED = 31_999, 31_998  # tags on the communicator of all processes, for those that end
@@ -37,6 +39,8 @@ _left: dict[int, int] = {}  # how many links between all processes those had mad
 
 class MpiLinks(Links):
     """Frames as buffers of bytes, on a communicator of their own."""
+
+    reaches_all = True
 
     def __init__(self, communicator: Any = None) -> None:
         if MPI is None:
@@ -105,12 +109,16 @@ class MpiLinks(Links):
         requests = [self.world.Irecv([room, MPI.BYTE], other, MESSAGE) for other, room in awaited.items()]
         parts = {other: part.view(np.uint8) for other, part in outgoing.items()}
         requests += [self.world.Isend([part, MPI.BYTE], other, MESSAGE) for other, part in parts.items() if part.size]
-        looked = time.monotonic()
+        began = looked = time.monotonic()
         while (self.pause or sizes is None) and not MPI.Request.Testall(requests):
             time.sleep(PAUSE)
             if sizes is None and time.monotonic() > looked + LOOK_SECONDS:
                 looked = time.monotonic()
                 self._check_ended(dict(zip(awaited, requests, strict=False)), [requests, parts, rooms])
+                if looked > began + NOTICE_SECONDS:
+                    began = math.inf
+                    late = [str(other) for other, each in zip(awaited, requests, strict=False) if not each.Test()]
+                    logger.warning(f"node {self.node} has waited {NOTICE_SECONDS:g} s for node {' and '.join(late)}")
         MPI.Request.Waitall(requests)
         return rooms
 
@@ -197,5 +205,6 @@ def default_links() -> Links:
     """Return links over MPI if there are several processes, else none."""
     if MPI is None or MPI.COMM_WORLD.Get_size() == 1:
         check_company()
+        warn_once("this process trains alone: start several of it with lessbits launch --nodes N")
         return NoLinks()
     return MpiLinks()

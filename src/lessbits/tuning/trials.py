@@ -17,6 +17,7 @@ from lessbits.tuning.estimates import Choice, Constraints, Estimate, estimate_bi
 
 ESTIMATE_ROUNDS = 40  # of a run whose rate is extrapolated, for methods whose rounds take several iterations
 ESTIMATE_ITERATIONS = 2000  # the same, for the others
+FINER = "subtractive:4"  # for methods with momentum, which the coarsest messages may slow down
 MOST_WORK = 1e9  # numbers that a trial may send
 REDUCTION = 1e-6  # of the goal if no target is given
 
@@ -83,9 +84,10 @@ def estimate_fewest_bits(
 
 
 def _likely_quantizers(kind: type[Method], predicted: Estimate | None) -> tuple[str, ...]:
-    """Return the quantizers to try: those of the method, or the best of primal-dual, which suits similar methods."""
-    own = kind.default_quantizer if predicted is None or kind.for_target else predicted.choice.quantizer
-    return kind.likely_quantizers or (own,)
+    """Return the quantizers to try: those of the method, or the best of primal-dual and one that is less coarse."""
+    if kind.likely_quantizers or predicted is None or kind.for_target:
+        return kind.likely_quantizers or (kind.default_quantizer,)
+    return tuple(dict.fromkeys((predicted.choice.quantizer, FINER)))
 
 
 def _usual_choice(kind: type[Method], kept: Constraints) -> Choice:

@@ -65,7 +65,7 @@ def run_settings(problem: Problem, network: Network, method: Method, options: "R
         "option": method_option(method),
         "messages": messages if kind.message_kinds and isinstance(messages, str) else None,
         "corrected": bool(getattr(method, "corrected", False)),
-        "quantizer": method.compressors[0].name,
+        "quantizer": getattr(method, "asked", method.compressors[0].name),  # by `scheduled`, which changes it
         # A registered method may have step sizes that settings have no name for.
         **(sizes if method.name in BUILT_IN else {"step_sizes": sizes}),
         "batch_size": method.gradients.batch_size,

@@ -41,6 +41,12 @@ class _WithRule(NeuralMethod):
         if not isinstance(self.rule, Rule):
             raise InputError(f"the rule is {shown(self.rule)}, but it must be a lessbits.neural.Rule")
         super().__post_init__()
+        if self.rule.tree:
+            raise InputError("the rule has tree=True, but this simulates gossip: write lessbits.neural.TreeSums(…)")
+        if self.speaks_in_turn and not self.rule.turns:
+            raise InputError(
+                "the rule has turns=False, but this simulates turns: write lessbits.neural.GossipBroadcast(…)"
+            )
         if self.alone:
             raise InputError(f"alone is {self.alone}, but it belongs to the rule here: write rule=Rule(alone=…)")
 
