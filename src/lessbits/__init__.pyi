@@ -43,6 +43,7 @@ from .faults.schedules import record_faults as record_faults
 from .faults.schedules import union_of as union_of
 from .methods.accelerated import Accelerated as Accelerated
 from .methods.adiana import Adiana as Adiana
+from .methods.all_gather import AllGather as AllGather
 from .methods.base import Method as Method
 from .methods.base import Start as Start
 from .methods.beer import Beer as Beer

@@ -81,3 +81,11 @@ def test_it_goes_on_from_a_checkpoint_of_ranks_that_each_hold_a_root(tmp_path):
     resumed = simulate(PROBLEM, NETWORK, method, iterations=whole, checkpoints=Checkpoints(tmp_path, half, resume=True))
     straight = simulate(PROBLEM, NETWORK, method, iterations=whole)
     assert resumed.x.tobytes() == straight.x.tobytes()
+
+
+def test_two_nodes_have_one_root():
+    """Each of two roots would have nobody to tell of the step, and would not take it itself."""
+    problem, network = LeastSquares.random(2, 4, condition=5.0), make_network("path", 2)
+    method = make_method("twin-tree", problem, network)
+    assert method.top == 0
+    assert simulate(problem, network, method, iterations=200, until=1e-6).converged

@@ -308,3 +308,20 @@ def test_neither_pytorch_nor_optax_is_loaded():
     code = "import sys, lessbits.neural; print([name for name in ('torch', 'optax') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_leaves_that_are_not_exchanged_stay_as_they_are():
+    """Numbers that 32 bits do not hold, functions and texts, also in steps between exchanges."""
+    kept = {"count": np.array([2**40 + 7]), "whole": 2**33, "act": jax.nn.relu, "name": "digits", "on": True}
+
+    def one(links):
+        params = {"weights": jnp.ones(2), **kept}
+        gossip = Gossip(params, every=2, links=links, network="path")
+        for _ in range(5):
+            params = {**params, "weights": params["weights"] + links.node}
+            params = gossip.step(params)
+        return params
+
+    for params in ThreadLinks.run(2, one):
+        assert params["count"].dtype == np.int64
+        assert {name: params[name] for name in kept} == kept

@@ -334,3 +334,15 @@ print('jax' in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("turns", [True, False])
+def test_nodes_with_different_networks_or_weights_are_told(turns):
+    """Those with other neighbours would wait for each other for ever."""
+    rule = Rule(turns=turns)
+    assert "have different settings" in mistake(
+        lambda model, node: {"network": "complete" if node == 1 else "ring", "rule": rule}, nodes=4
+    )
+    assert "have different settings" in mistake(
+        lambda model, node: {"network": make_network("star", 4, weights="metropolis" if node else "unit")}, nodes=4
+    )

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lessbits.errors import InputError
+from lessbits.errors import InputError, WireError
 from lessbits.training.links import NoLinks, ThreadLinks
 from lessbits.training.meeting import choose_links
 
@@ -61,3 +61,9 @@ def test_processes_that_do_not_find_each_other_do_not_train_alone(monkeypatch, n
 def test_links_are_used_as_they_are():
     links = NoLinks()
     assert choose_links(links, None) is links
+
+
+def test_links_of_a_user_that_lose_a_message_are_refused():
+    links = choose_links(SimpleNamespace(node=0, nodes=2, exchange=lambda frames: {}), None)
+    with pytest.raises(WireError, match="returned no bytes of node 1"):
+        links.exchange({1: b"a"})

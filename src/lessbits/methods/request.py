@@ -96,7 +96,13 @@ class MethodRequest:
     @property
     def smoothness(self) -> float:
         """The smoothness L of the gradients that are taken."""
-        return self.gradients.smoothness(self.problem)
+        found = self.gradients.smoothness(self.problem)
+        if not found > 0:
+            raise InputError(
+                f"the losses have no curvature where it was looked for (L = {found:g}), so that no step size follows: "
+                "give the problem a smoothness, or give step sizes"
+            )
+        return found
 
     def fields(self) -> dict[str, Any]:
         """Return the choices that methods store, by field name."""

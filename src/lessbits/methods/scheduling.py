@@ -1,5 +1,6 @@
 """The model of a request that schedules are found for: modes, how they start, and the target."""
 
+import jax.numpy as jnp
 import numpy as np
 
 from lessbits._internal.answers import kept_answer
@@ -28,10 +29,11 @@ def scheduled_steps(request: MethodRequest) -> Schedule:
     """Return the schedule of a request."""
     modes = modes_of(request)
     target = REDUCTION * first_error(modes) if request.target is None else request.target
-    if not 0 < target < first_error(modes):
+    least = float(jnp.finfo(jnp.result_type(float)).eps) ** 2 * first_error(modes)  # of the square of rounding
+    if not least <= target < first_error(modes):
         raise InputError(
             f"scheduled was asked for a squared error of {target:g}, but the first is about {first_error(modes):.2g}: "
-            "give a target above 0 and below that"
+            f"give a target below that, and above rounding, {least:.2g}"
         )
     codec = make_codec(request.quantizer, modes.dim)
     question = (modes, target, 8 * header_bytes(codec) + MODEL_BITS, LARGEST)

@@ -54,6 +54,8 @@ def twin_tree(network: Network) -> SpanningTree:
     With one root this takes twice the height. Two roots tell each other their sums, and then both know the total.
     """
     links, single = network.laplacian(), spanning_tree(network)
+    if network.nodes == 2:
+        return single  # two roots would have nobody to tell
     one = int(np.argmin(single.depth))
     near = _search(links, one)
     for other in network.neighbor[network.owner == one].tolist():

@@ -94,7 +94,7 @@ class Gossip:
         self.old = jnp.array(self._gather(params))  # which is changed in place
         self.dual = jnp.zeros_like(self.old)
         self.momentum = jnp.zeros_like(self.old)
-        self._add = jax.jit(self.layout.add)
+        self._added = jax.jit(self.layout.added)
         self._gather_added = jax.jit(self.layout.gather_added)
         self.memory: Memory | TreeSums | None = None
         self.failing: PerLink | None = None  # the memory, if links may fail
@@ -120,9 +120,10 @@ class Gossip:
         if not (self.rule.numbers.dual and self.exchanges):
             return self.exchange(params) if due else params
         share = jnp.float32(self.rule.numbers.dual / self.intervals.length(self.steps))
+        values = self.layout.values(params)
         if due and self.memory is not None:  # without another tree of parameters
-            return self._exchange(params, self._checked(params, self._gather_added(params, self.dual, share)))
-        return self._add(params, self.dual, share)
+            return self._exchange(params, self._checked(params, self._gather_added(values, self.dual, share)))
+        return self.layout.replace(params, self._added(values, self.dual, share))
 
     def exchange(self, params: Tree) -> Tree:
         """Exchange now, and return the parameters to go on with. All nodes must do so at the same time."""

@@ -3,7 +3,7 @@
 Floating-point leaves are exchanged, in the order of the tree; whole numbers and other leaves stay as they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ class Layout:
 
     def check(self, params: Tree) -> None:
         """Raise if these are not the parameters that were wrapped, in shape and kind."""
-        check_values(params)
+        checkvalues(params)
         if jax.tree.structure(params) != self.structure:
             raise InputError(
                 "the parameters have another structure than those that were wrapped: make another Gossip when the "
@@ -85,12 +85,12 @@ class Layout:
 
     def check_finite(self, params: Tree, vector: jax.Array) -> None:
         """Raise if a number is not finite."""
-        check_values(params)
+        checkvalues(params)
         if bool(_all_finite(vector)):
             return
         wrong = [
             leaf.name
-            for leaf, value in zip(self.entries, self._values(params), strict=True)
+            for leaf, value in zip(self.entries, self.values(params), strict=True)
             if not bool(jnp.isfinite(jnp.asarray(value)).all())
         ]
         raise InputError(
@@ -103,7 +103,7 @@ class Layout:
 
         Keys of random numbers and functions do not count: nodes may have their own.
         """
-        check_values(params)
+        checkvalues(params)
         pairs = zip(jax.tree_util.tree_leaves_with_path(params), self.leaves, strict=True)
         kept = ((_name(path), value) for (path, value), leaf in pairs if leaf is None)
         return fixed_mark(
@@ -114,33 +114,38 @@ class Layout:
 
     def gather(self, params: Tree) -> jax.Array:
         """Return the parameters as one float32 vector. JAX may trace and batch this and what follows."""
-        return _joined(self._values(params), ())
+        return _joined(self.values(params), ())
 
     def gather_row(self, params: Tree) -> jax.Array:
         """Return them as one row, [1, size]."""
-        return _joined(self._values(params), (1,))
+        return _joined(self.values(params), (1,))
 
-    def _values(self, params: Tree) -> list[Any]:
+    def values(self, params: Tree) -> list[Any]:
         """Return what is exchanged."""
         return [value for leaf, value in zip(self.leaves, jax.tree.leaves(params), strict=True) if leaf is not None]
 
     def scatter(self, params: Tree, vector: jax.Array) -> Tree:
         """Return parameters with the numbers of the vector or row, and what is not exchanged as it was."""
-        made = iter(_divided(vector, tuple(self.entries)))
-        values = zip(self.leaves, jax.tree.leaves(params), strict=True)
-        return jax.tree.unflatten(self.structure, [value if leaf is None else next(made) for leaf, value in values])
+        return self.replace(params, _divided(vector, tuple(self.entries)))
+
+    def replace(self, params: Tree, values: Iterable[Any]) -> Tree:
+        """Return parameters with these values in place of those that are exchanged."""
+        made, leaves = iter(values), zip(self.leaves, jax.tree.leaves(params), strict=True)
+        return jax.tree.unflatten(self.structure, [value if leaf is None else next(made) for leaf, value in leaves])
 
     def add(self, params: Tree, vector: jax.Array, factor: jax.Array) -> Tree:
         """Add a vector or row times a factor to arrays of 32 bits and more; in 16 bits a small change would be lost."""
-        values = zip(self.leaves, jax.tree.leaves(params), strict=True)
-        flat = vector.reshape(-1)
-        made = [value if leaf is None else _added(leaf, value, flat, factor) for leaf, value in values]
-        return jax.tree.unflatten(self.structure, made)
+        return self.replace(params, self.added(self.values(params), vector, factor))
 
-    def gather_added(self, params: Tree, vector: jax.Array, factor: jax.Array) -> jax.Array:
-        """Return what `add` makes as one row, written array by array, so that nothing else of its size is made."""
+    def added(self, values: list[Any], vector: jax.Array, factor: jax.Array) -> list[Any]:
+        """Do what `add` does with what is exchanged alone: other leaves need not be arrays, and are not compiled."""
+        flat = vector.reshape(-1)
+        return [_added(leaf, value, flat, factor) for leaf, value in zip(self.entries, values, strict=True)]
+
+    def gather_added(self, values: list[Any], vector: jax.Array, factor: jax.Array) -> jax.Array:
+        """Return what `added` makes as one row, written array by array, so that nothing else of its size is made."""
         row, flat = jnp.zeros((1, self.size), jnp.float32), vector.reshape(-1)
-        for leaf, value in zip(self.entries, self._values(params), strict=True):
+        for leaf, value in zip(self.entries, values, strict=True):
             made = _added(leaf, value, flat, factor).astype(jnp.float32).reshape(1, -1)
             row = lax.dynamic_update_slice(row, made, (0, leaf.start))
         return row
@@ -174,7 +179,7 @@ def _divided(vector: jax.Array, leaves: tuple[Leaf, ...]) -> list[jax.Array]:
     return [flat[leaf.start : leaf.end].reshape(leaf.shape).astype(leaf.dtype) for leaf in leaves]
 
 
-def check_values(params: Tree) -> None:
+def checkvalues(params: Tree) -> None:
     """Raise while JAX traces a function: a node must talk to its neighbours each time, with numbers."""
     if traced(params):
         raise InputError(

@@ -99,10 +99,16 @@ class CompareOptions:
         check_seeds(self.seeds)
         for name in ("tuned", "corrected"):
             check_flag(name, getattr(self, name))
+        self._check_rank()
+        self._check_optional()
+
+    def _check_rank(self) -> None:
+        """Raise an `InputError` for a ranking by what all runs have alike."""
         check_name("rank", self.rank, RANKS)
         if self.rank == "seconds" and self.link_model is None:
-            raise InputError("ranking by seconds needs a model of the links: give link_model")
-        self._check_optional()
+            raise InputError("ranking by seconds needs a model of the links: give link_model=lessbits.LinkModel(…)")
+        if self.rank == "seconds" and self.link_model == LinkModel():
+            raise InputError("ranking by seconds needs links that take time: give a latency, or a bandwidth")
 
     def _check_optional(self) -> None:
         """Raise an `InputError` for what may be left out."""

@@ -219,6 +219,8 @@ def _check_numbers(name: str, tensor: torch.Tensor) -> None:
     if tensor.dtype not in KINDS:
         kinds = ", ".join(str(kind).removeprefix("torch.") for kind in KINDS)
         raise InputError(f"{name!r} is of {tensor.dtype}, but what is exchanged must be of one of {kinds}: convert it")
+    if tensor.layout is not torch.strided:
+        raise InputError(f"{name!r} is a sparse tensor, but what is exchanged must be dense: call to_dense first")
     if any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride(), strict=True)):
         raise InputError(f"{name!r} was made by expand, so that several numbers are one in memory: clone it first")
 

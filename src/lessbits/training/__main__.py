@@ -22,6 +22,7 @@ FLUSH_SECONDS = 0.25  # until the launcher has forwarded what was printed
 
 def main() -> None:
     """Run the script."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nobody types, and a node that waits for it would wait forever
     become_rank()  # before the script loads PyTorch or JAX, which then take their share of the cores
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True, write_through=False)  # so that lines of several nodes do not mix

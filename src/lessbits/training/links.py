@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from lessbits._internal.wording import counted
-from lessbits.errors import InputError, WireError
+from lessbits.errors import InputError, WireError, check_whole
 from lessbits.networks import Network
 
 PATIENCE = 600.0  # seconds without a message after which a neighbour is taken for lost
@@ -130,7 +130,7 @@ class ThreadLinks(Links):
 
         An error that others have because a node has ended comes after the error of that node.
         """
-        results: list[Any] = [None] * nodes
+        results: list[Any] = [None] * check_whole("nodes", nodes, 1)
         errors: dict[int, BaseException] = {}
 
         def work(links: ThreadLinks) -> None:

@@ -45,8 +45,9 @@ def values_mark(vector: np.ndarray, fixed: bytes = b"") -> bytes:
 
 
 def settings_mark(settings: str, network: Network) -> bytes:
-    """Return bytes that differ between other settings, networks or orders of turns."""
-    return _short(f"{settings} {network.owner.tolist()} {network.neighbor.tolist()} {rounds(network)}".encode())
+    """Return bytes that differ between other settings, networks, weights or orders of turns."""
+    links = f"{network.owner.tolist()} {network.neighbor.tolist()} {network.weight.tolist()}"
+    return _short(f"{settings} {links} {rounds(network)}".encode())
 
 
 def run_number(marks: Iterable[bytes]) -> int:

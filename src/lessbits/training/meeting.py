@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-from lessbits.errors import InputError, check_path, is_whole, shown
+from lessbits.errors import InputError, WireError, check_path, is_whole, shown
 from lessbits.training.links import Links
 from lessbits.training.mpi import default_links
 
@@ -17,8 +17,11 @@ class GivenLinks(Links):
 
     def exchange(self, frames: Mapping[int, bytes]) -> dict[int, bytes]:
         """Let the object exchange them."""
-        received: dict[int, bytes] = self.given.exchange(frames)
-        return received
+        received = self.given.exchange(frames)
+        missing = [other for other in frames if not isinstance(received.get(other), bytes | bytearray | memoryview)]
+        if missing:
+            raise WireError(f"links.exchange returned no bytes of node {missing[0]}, to which this node has sent some")
+        return {other: bytes(frame) for other, frame in received.items()}
 
     def close(self) -> None:
         """Close the object, if it can be."""

@@ -6,6 +6,7 @@ exchange ends too: MPI itself would wait forever.
 
 import atexit
 import math
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +31,7 @@ NOTICE_SECONDS = 20.0  # of waiting for neighbours, after which it is said
 ALONE_SECONDS = 1.0  # for which a process that ends without links waits for others to end, too
 MESSAGE, FAREWELL = 0, 1  # tags
 LEFT, FAILED = 31_999, 31_998  # tags on the communicator of all processes, for those that end
+_PROCESS = os.getpid()
 FAILED_SECONDS = 0.5  # in which processes that fail hear of each other
 
 _made: list["MpiLinks"] = []  # all links of this process
@@ -162,8 +164,8 @@ def _check_left(here: int) -> None:
 
 def _leave() -> None:
     """Tell all processes that this one ends, as they may wait for it, and close its links."""
-    if MPI.Is_finalized():
-        return
+    if MPI.Is_finalized() or os.getpid() != _PROCESS:
+        return  # a child that was forked is no node
     world, made = MPI.COMM_WORLD, np.array([sum(links.whole for links in _made)])
     others = [other for other in range(world.Get_size()) if other != world.Get_rank()]
     requests = [world.Isend(made, other, LEFT) for other in others]

@@ -141,7 +141,9 @@ class Rule:
 
     def words(self) -> str:
         """Return all numbers, to be compared between nodes."""
-        return " ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self))
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        given |= {name: float(given[name]) for name in LIMITS if given[name] is not None}  # 1 and 1.0 are the same
+        return " ".join(f"{name}={each!r}" for name, each in given.items())
 
 
 def due(steps: int, every: int, alone: int) -> bool:

@@ -11,17 +11,17 @@ from lessbits.errors import InputError, check_whole, shown
 
 SETTING = r" (?=[a-z]+=|overlap$)"  # what comes before one, in the text that is compared
 COUNTS = ("steps", "exchanges", "bits")
+MOST = {"steps": 10**9, "exchanges": 10**9, "bits": 2**62}
 
 
 def sent_line(steps: int, exchanges: int, bits: float, size: int) -> str:
     """Return one line about what a node with a model of so many numbers has sent.
 
     >>> sent_line(40, 2, 1_000_000, 100_000)
-    '40 steps, 2 exchanges, 0.125 MB sent, 6 times less than as many float32 models'
+    '40 steps, 2 exchanges, 0.125 MB sent (5 bits for each number of the model and exchange)'
     """
-    sent, exact = bits / 8e6, exchanges * 4 * size / 1e6
-    share = f", {exact / sent:.0f} times less than as many float32 models" if sent else ""
-    return f"{counted(steps, 'step')}, {counted(exchanges, 'exchange')}, {sent:.3g} MB sent{share}"
+    share = f" ({bits / (exchanges * size):.2g} bits for each number of the model and exchange)" if exchanges else ""
+    return f"{counted(steps, 'step')}, {counted(exchanges, 'exchange')}, {bits / 8e6:.3g} MB sent{share}"
 
 
 def tell(report: str) -> None:
@@ -54,7 +54,9 @@ def check_state(state: Any, about: Mapping[str, Any], kept: Mapping[str, Any], l
         raise InputError("the state is of another node: each node loads its own")
     for name, tensor in kept.items():
         _check_tensor(name, state["tensors"][name], _kind(tensor), tensor.shape[-1])
-    counts = {name: check_whole(f"{name} of the state", state["counts"].get(name), 0) for name in COUNTS}
+    counts = {name: check_whole(f"{name} of the state", state["counts"].get(name), 0, MOST[name]) for name in COUNTS}
+    if counts["exchanges"] > counts["steps"]:
+        raise InputError("the state has more exchanges than steps: the file is damaged")
     return counts | {"waits": bool(state["counts"].get("waits", False))}
 
 
