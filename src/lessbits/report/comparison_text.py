@@ -1,5 +1,6 @@
 """The text that `lessbits compare` prints."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from lessbits._internal.terminal import Terminal, number_table
@@ -62,10 +63,22 @@ def comparison_report(
     exact = any(row["quantizer"] == "exact" for row in rows)
     words = f" Exact messages are {precision}-bit numbers{half}." if exact else ""
     console.print(f"Bits are those of the bytes sent, with headers.{words}")
-    for name, why in found["refused"].items():
+    for name, why in _together(found["refused"]).items():
         console.print(f"Not run: {name}: {why}")
     if report is not None:
         console.print(f"Report, with all curves: {report}", soft_wrap=True)  # a wrapped path cannot be copied
+
+
+def _together(refused: Mapping[str, str]) -> dict[str, str]:
+    """Return what was refused with one line for the quantizers of a method that were refused for one reason.
+
+    >>> _together({"a with x": "no", "a with y": "no", "b with x": "no"})
+    {'a': 'no', 'b with x': 'no'}
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, why in refused.items():
+        found.setdefault((name.partition(" with ")[0], why), []).append(name)
+    return {names[0] if len(names) == 1 else method: why for (method, why), names in found.items()}
 
 
 def _ended(row: dict[str, Any], seeds: int) -> str:
