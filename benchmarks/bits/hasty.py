@@ -1,6 +1,7 @@
 """What is fastest on one kind of links.
 
-Of trees: the fineness, and the number of chunks that vectors are cut into; of all-gather, the fineness. Of gossip:
+Of trees: the fineness, and the number of chunks that vectors are cut into; of all-gather, the fineness, and
+whether Hessians go along. Of gossip:
 quantizers finer than those with the fewest bits, so that fewer exchanges are needed.
 """
 
@@ -39,9 +40,10 @@ def fastest_tree(cell, link, quantizer=None, thrifty=None):
 
 def fastest_gather(cell, link, quantizer=None):
     """Return the fastest all-gather; None if none gets there, or the network is not for it."""
+    kinds = ("all-gather", "newton-gather") if cell.column.startswith("ridge") else ("all-gather",)
     names = [f"grid:{fineness}" for fineness in FINENESSES] if quantizer is None else [quantizer]
     try:
-        return _fastest_of(cell, [(Choice("all-gather", name), {}) for name in names], link)
+        return _fastest_of(cell, [(Choice(kind, name), {}) for kind in kinds for name in names], link)
     except InputError:
         return None
 

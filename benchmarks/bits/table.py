@@ -26,6 +26,7 @@ TREE = [row for row in OURS if row.startswith("tree")]
 GOSSIP = [row for row in OURS if row not in TREE]
 PAGE = Path(__file__).parents[2] / "docs" / "fewest-bits.md"
 GATHER = "all-gather"
+GATHERS = (GATHER, "newton-gather")
 BEGIN, END = "<!-- table: python benchmarks/bits --table -->\n", "<!-- end of the table -->\n"
 
 
@@ -98,7 +99,7 @@ def fastest(cells):
             times = [
                 "—" if side is None else f"**{side[0]:.3g}**" if side == won else f"{side[0]:.3g}" for side in sides
             ]
-            times[0] += " all-gather" if found[sides[0][1]]["method"] == GATHER else ""
+            times[0] += " all-gather" if found[sides[0][1]]["method"] in GATHERS else ""
             entries.append(f"{' / '.join(times)} {sides[-1] and short(found, sides[-1][1])}")
         lines.append(f"| {named(column, target)} | {' | '.join(entries)} |")
     return "\n".join(lines) + "\n"
@@ -108,7 +109,7 @@ def short(found, row):
     """The title of a row without what it is tuned for."""
     title = ROWS[row].title.partition(" for ")[0].partition(",")[0]
     if f" or {GATHER}" in title:
-        return GATHER if found[row]["method"] == GATHER else title.partition(" or ")[0]
+        return GATHER if found[row]["method"] in GATHERS else title.partition(" or ")[0]
     return title
 
 
@@ -174,7 +175,7 @@ def page(cells):
 
 
 def choices(cell):
-    special = cell["method"] if cell["method"] in ("newton-tree", "twin-tree", GATHER) else None
+    special = cell["method"] if cell["method"] in ("newton-tree", "twin-tree", *GATHERS) else None
     kind = [special, cell["quantizer"], cell.get("messages"), "corrected" if cell.get("corrected") else None]
     kind.append(f"{cell['sizes']['chunks']} chunks" if "chunks" in cell["sizes"] else None)
     return ", ".join(each for each in kind if each)

@@ -70,6 +70,7 @@ from .methods.messages import IndependentMessages as IndependentMessages
 from .methods.messages import disagreements as disagreements
 from .methods.messages import share as share
 from .methods.msda import Msda as Msda
+from .methods.newton_gather import NewtonGather as NewtonGather
 from .methods.newton_tree import NewtonTree as NewtonTree
 from .methods.nids import Nids as Nids
 from .methods.opapc import Opapc as Opapc

@@ -25,7 +25,7 @@ from lessbits import (
 )
 from lessbits.methods.registry import all_methods
 
-OURS = ("newton-tree", "twin-tree", "all-gather", "proximal", "scheduled")  # have tests of their own
+OURS = ("newton-tree", "twin-tree", "all-gather", "newton-gather", "proximal", "scheduled")  # have tests of their own
 BASELINES = {kind.name: kind for kind in all_methods() if not kind.predictable and kind.name not in OURS}
 
 NODES, DIM, SAMPLES, BATCH = 7, 5, 8, 4

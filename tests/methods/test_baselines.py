@@ -41,7 +41,8 @@ from lessbits import (
 )
 from lessbits.methods.registry import all_methods
 
-OURS = ("primal-dual", "edge-dual", "newton-tree", "twin-tree", "all-gather", "proximal", "scheduled")  # tested apart
+# These have tests of their own.
+OURS = ("primal-dual", "edge-dual", "newton-tree", "twin-tree", "all-gather", "newton-gather", "proximal", "scheduled")
 BASELINES = {kind.name: kind for kind in all_methods() if kind.name not in OURS}
 
 NODES, DIM, SAMPLES, BATCH, SEED, EXCHANGES = 7, 5, 8, 2, 4, 24

@@ -86,8 +86,9 @@ class Fields(BaseModel):
         "primal-dual",
         "Method",
         "primal-dual (the paper's), edge-dual (for faults), tree (sums up a tree), newton-tree (and of "
-        "Hessians), twin-tree (to two roots), all-gather (fewest exchanges), accelerated, proximal, scheduled, "
-        "or a competitor: " + ", ".join(list(BUILT_IN)[9:]),
+        "Hessians), twin-tree (to two roots), all-gather and newton-gather (fewest exchanges), accelerated, proximal, "
+        "scheduled, "
+        "or a competitor: " + ", ".join(list(BUILT_IN)[10:]),
     )
     option: str | None = setting(
         None,
@@ -109,9 +110,9 @@ class Fields(BaseModel):
         "Method",
         "exact, float32, rand-K, dit-K, dither:S, subtractive:S, ternary, natural, rand-K+dit-K, or "
         "fading:SPACING:FACTOR; "
-        "for choco, trees, all-gather, c-gt, beer, motef and ef21 also grid:F, top-K, sign, scaled-dit-K",
-        "dit-4; grid:10 for tree, twin-tree and all-gather, grid:100 for newton-tree; exact for methods that send "
-        "whole vectors",
+        "for choco, trees, gathers, c-gt, beer, motef and ef21 also grid:F, top-K, sign, scaled-dit-K",
+        "dit-4; grid:10 for tree, twin-tree and all-gather, grid:100 for newton-tree and newton-gather; exact for "
+        "methods that send whole vectors",
         min_length=1,
     )
     stepsizes: Literal["theory", "practical"] = setting(

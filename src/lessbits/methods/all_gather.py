@@ -16,6 +16,7 @@ term (μ/2)‖x‖² of every loss is known to all nodes, and is not sent. Sums 
 that points may differ in their last digits; the part μx of a step is each node's own, and keeps them together.
 """
 
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -24,6 +25,7 @@ import numpy as np
 from jax import lax
 
 from lessbits._internal.axes import Axis
+from lessbits._internal.elimination import solve
 from lessbits._internal.pytrees import choose_rows, put, pytree, static, take_rows
 from lessbits._internal.randomness import Step, message_draws
 from lessbits._internal.summation import add_slices
@@ -49,6 +51,7 @@ class AllGatherState(NamedTuple):
     held: Annotated[Payload, Axis.LINK]  # what came in the last exchange, [links, slots, …]
     secants: Secants | None
     anchor: Anchor | None
+    metric: jax.Array | None = None  # of every node's first step, as factors of a matrix; None for η
 
 
 @pytree
@@ -109,69 +112,84 @@ class AllGather(SharedPoint):
         if start.x is not None:
             x = start_at(problem, jnp.zeros_like(local.nodes), start)
         zeros, step = jnp.zeros_like(x), Step(jnp.zeros(2, jnp.uint32), jnp.int32(0))
-        fresh = self._code(step, zeros, local)
-        of_links = take_rows(fresh, local.owner)
-        held = jax.tree.map(lambda rows: jnp.stack([rows] * self.slots, axis=1), of_links)
+        fresh = self.code(step, zeros, local)
         secants = Secants.none(x, self.pairs) if self.pairs else None
-        return AllGatherState(x, zeros, zeros, fresh, held, secants, self.gradients.init(problem, x))
+        held, anchor = self.nothing_held(fresh, local), self.gradients.init(problem, x)
+        return AllGatherState(x, zeros, zeros, fresh, held, secants, anchor)
 
     def send(
         self, step: Step, state: AllGatherState, problem: Problem, local: LocalNetwork
     ) -> tuple[AllGatherState, Outbox, jax.Array]:
         """Take gradients and code them at the start of a round. Then pass on what came in the last exchange."""
-        phase = self._phase(step)
+        phase = self.phase(step)
 
         def take(state: AllGatherState) -> tuple[AllGatherState, jax.Array]:
             gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
-            fresh = self._code(step, gradient - self.convexity * state.x - state.told, local)
+            fresh = self.code(step, gradient - self.convexity * state.x - state.told, local)
             news = self.quantizer.decode(fresh)
             told, total = state.told + news, state.total + news
             return state._replace(told=told, total=total, fresh=fresh, anchor=anchor), work
 
         state, work = lax.cond(phase == 0, take, lambda state: (state, jnp.zeros_like(problem.counts)), state)
-        place, comes = self.place[phase][local.links], self.comes[phase][local.links]
-        first = jnp.searchsorted(local.owner, lax.iota(local.owner.dtype, local.nodes.shape[0]))[local.owner]
-        of_links = take_rows(state.fresh, local.owner)
-
-        def message(slot: int) -> Message:
-            at = jnp.maximum(place[:, slot], 0)
-            link, came_in = first + at // self.slots, at % self.slots
-            passed = jax.tree.map(lambda rows: rows[link, came_in], state.held)
-            payload = choose_rows(place[:, slot] == OWN, of_links, passed)
-            return Message(payload, per_link=True, active=place[:, slot] != NOTHING, awaited=comes[:, slot])
-
-        return state, tuple(message(slot) for slot in range(self.slots)), work
+        return state, self.passed_on(phase, state.fresh, state.held, local), work
 
     def receive(
         self, step: Step, state: AllGatherState, outbox: Outbox, inbox: Outbox, local: LocalNetwork
     ) -> AllGatherState:
         """Add what came to the total. After the last exchange all nodes take the same step."""
-        every = lax.iota(jnp.int32, local.links.shape[0])
-        held = jax.tree.map(lambda *rows: jnp.stack(rows, axis=1), *(message.take(every) for message in inbox))
-        came = jnp.stack([jnp.asarray(message.active) for message in inbox], axis=1)
-
-        def arrived(slot: Slot) -> jax.Array:
-            rows = jax.tree.map(lambda each: each[slot.links].reshape(-1, *each.shape[2:]), held)
-            vectors = self.quantizer.decode(rows).reshape(*came[slot.links].shape, -1)
-            return add_slices(jnp.moveaxis(jnp.where(came[slot.links][..., None], vectors, 0), 1, 0))
-
-        state = state._replace(total=state.total + local.sum(arrived), held=held)
-        last = self._phase(step) == self.place.shape[0] - 1
+        arrived, held = self.arrived(inbox, local)
+        state = state._replace(total=state.total + arrived, held=held)
+        last = self.phase(step) == self.round_length - 1
         return lax.cond(last, self._advance, lambda state: state, state)
 
     def _advance(self, state: AllGatherState) -> AllGatherState:
         gradient = state.total / self.nodes + self.convexity * state.x
         if state.secants is None:
             return state._replace(x=state.x - self.eta * gradient)
-        x, secants = next_point(state.x, gradient, state.secants, self.eta)
+        metric = None if state.metric is None else partial(solve, state.metric)
+        x, secants = next_point(state.x, gradient, state.secants, self.eta, metric)
         return state._replace(x=x, secants=secants)
 
-    def _code(self, step: Step, vectors: jax.Array, local: LocalNetwork) -> Payload:
+    def nothing_held(self, fresh: Payload, local: LocalNetwork) -> Payload:
+        """Return payloads for all slots of all links, which are never sent."""
+        of_links = take_rows(fresh, local.owner)
+        return jax.tree.map(lambda rows: jnp.stack([rows] * self.slots, axis=1), of_links)
+
+    def passed_on(self, phase: jax.Array, fresh: Payload, held: Payload, local: LocalNetwork) -> tuple[Message, ...]:
+        """Return the messages of an exchange: a node's own payload, or one that came in the exchange before."""
+        place, comes = self.place[phase][local.links], self.comes[phase][local.links]
+        first = jnp.searchsorted(local.owner, lax.iota(local.owner.dtype, local.nodes.shape[0]))[local.owner]
+        of_links = take_rows(fresh, local.owner)
+
+        def message(slot: int) -> Message:
+            at = jnp.maximum(place[:, slot], 0)
+            link, came_in = first + at // self.slots, at % self.slots
+            payload = choose_rows(place[:, slot] == OWN, of_links, jax.tree.map(lambda rows: rows[link, came_in], held))
+            return Message(payload, per_link=True, active=place[:, slot] != NOTHING, awaited=comes[:, slot])
+
+        return tuple(message(slot) for slot in range(self.slots))
+
+    def arrived(self, inbox: Outbox, local: LocalNetwork) -> tuple[jax.Array, Payload]:
+        """Return the sum of what came, and the payloads, to be passed on."""
+        every = lax.iota(jnp.int32, local.links.shape[0])
+        held = jax.tree.map(lambda *rows: jnp.stack(rows, axis=1), *(message.take(every) for message in inbox))
+        came = jnp.stack([jnp.asarray(message.active) for message in inbox], axis=1)
+
+        def of(slot: Slot) -> jax.Array:
+            rows = jax.tree.map(lambda each: each[slot.links].reshape(-1, *each.shape[2:]), held)
+            vectors = self.quantizer.decode(rows).reshape(*came[slot.links].shape, -1)
+            return add_slices(jnp.moveaxis(jnp.where(came[slot.links][..., None], vectors, 0), 1, 0))
+
+        return local.sum(of), held
+
+    def code(self, step: Step, vectors: jax.Array, local: LocalNetwork) -> Payload:
+        """Return the payload of each node's vector."""
         draw = message_draws(step, local.nodes, per_link=False)
         return self.quantizer.quantize(vectors, self.quantizer.measure(vectors), draw)
 
-    def _phase(self, step: Step) -> jax.Array:
-        return step.iteration % self.place.shape[0]
+    def phase(self, step: Step) -> jax.Array:
+        """Return the position of an iteration in its round."""
+        return step.iteration % self.round_length
 
     @property
     def round_length(self) -> int:

@@ -102,7 +102,9 @@ class NewtonTree(Tree):
     ) -> tuple[NewtonTreeState, Outbox, jax.Array]:
         """Send as `tree`; in the first sweep up also the sums of Hessians."""
         first = step.iteration == 0
-        own = lax.cond(first, lambda _: self._hessians(state.x, problem), lambda kept: kept, state.own_hessian)
+        own = lax.cond(
+            first, lambda _: own_hessians(state.x, problem, self.convexity), lambda kept: kept, state.own_hessian
+        )
         state = lax.cond(self.phase(step) == 0, self._foresee, lambda state: state, state._replace(own_hessian=own))
         plain, (message,), work = super().send(step, state.plain, problem, local)
         work = work + jnp.where(first, problem.dim, 0).astype(work.dtype) * problem.counts
@@ -116,26 +118,11 @@ class NewtonTree(Tree):
         hessian = replace(message, payload=payload, active=message.active & up, awaited=message.awaited & up)
         return state._replace(plain=plain), (message, hessian), work
 
-    def _hessians(self, x: jax.Array, problem: Problem) -> jax.Array:
-        """Return the upper triangle of each H_i."""
-        rows, columns = np.triu_indices(problem.dim)
-
-        known = self.convexity * jnp.asarray(rows == columns, x.dtype)
-
-        def of(node: jax.Array) -> jax.Array:  # one by one, so that bits do not depend on how many a process holds
-            return problem.restrict(node[None]).hessian(x[node][None])[0, rows, columns] - known
-
-        return lax.map(of, lax.iota(jnp.int32, x.shape[0]))
-
     def _foresee(self, state: NewtonTreeState) -> NewtonTreeState:
         """Move the sums that were sent to what they should be at the new point, as both ends of a link can."""
         plain, step = state.plain, state.plain.x - state.before
-
-        def change(row: tuple[jax.Array, jax.Array]) -> jax.Array:
-            return dots(whole(row[0], step.shape[1]), row[1][None])
-
-        reported = plain.reported + lax.map(change, (state.reported_hessian, step))
-        collected = plain.collected + lax.map(change, (state.collected_hessian, step))
+        reported = plain.reported + times(state.reported_hessian, step)
+        collected = plain.collected + times(state.collected_hessian, step)
         return state._replace(plain=plain._replace(reported=reported, collected=collected), before=plain.x)
 
     def receive(  # type: ignore[override]
@@ -174,8 +161,33 @@ class NewtonTree(Tree):
             return state.plain.metric
         root, dim = jnp.argmin(self.depth[local.nodes]), state.x.shape[1]
         matrix = whole((state.own_hessian + state.collected_hessian)[root] / self.depth.shape[0], dim)
-        matrix = matrix + self.convexity * jnp.eye(dim, dtype=matrix.dtype)
-        return eliminate(matrix[None], jnp.maximum(self.convexity, FLATTEST * jnp.max(jnp.diagonal(matrix))))
+        return factors(matrix, self.convexity)[None]
+
+
+def own_hessians(x: jax.Array, problem: Problem, convexity: jax.Array | float) -> jax.Array:
+    """Return the upper triangle of each node's Hessian, without μI, which all nodes know."""
+    rows, columns = np.triu_indices(problem.dim)
+    known = convexity * jnp.asarray(rows == columns, x.dtype)
+
+    def of(node: jax.Array) -> jax.Array:  # one by one, so that bits do not depend on how many a process holds
+        return problem.restrict(node[None]).hessian(x[node][None])[0, rows, columns] - known
+
+    return lax.map(of, lax.iota(jnp.int32, x.shape[0]))
+
+
+def times(triangles: jax.Array, vectors: jax.Array) -> jax.Array:
+    """Return the products of symmetric matrices, given by upper triangles, with vectors, row by row."""
+
+    def product(row: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return dots(whole(row[0], vectors.shape[1]), row[1][None])
+
+    return lax.map(product, (triangles, vectors))
+
+
+def factors(matrix: jax.Array, convexity: jax.Array | float) -> jax.Array:
+    """Return the factors of a mean Hessian to which μI is added."""
+    matrix = matrix + convexity * jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    return eliminate(matrix[None], jnp.maximum(convexity, FLATTEST * jnp.max(jnp.diagonal(matrix))))[0]
 
 
 def whole(triangle: jax.Array, dim: int) -> jax.Array:

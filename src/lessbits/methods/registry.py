@@ -22,6 +22,7 @@ BUILT_IN = {
     "newton-tree": "newton_tree.NewtonTree",
     "twin-tree": "twin_tree.TwinTree",
     "all-gather": "all_gather.AllGather",
+    "newton-gather": "newton_gather.NewtonGather",
     "accelerated": "accelerated.Accelerated",
     "proximal": "proximal.Proximal",
     "scheduled": "scheduled.Scheduled",
