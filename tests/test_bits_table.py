@@ -5,6 +5,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import jax
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -98,3 +99,56 @@ def test_no_method_beats_the_lower_bound(bench):
         for row, cell in bench["table"].found_in(CELLS, column, target).items():
             if lowest and cell:
                 assert cell["bits"] > lowest["lower bound, any method"], row
+
+
+def test_sums_are_not_slower_than_gossip_but_in_the_column_that_the_page_names(bench):
+    table, columns = bench["table"], bench["columns"]
+    slower = set()
+    for column, target in columns.columns():
+        found = table.found_in(CELLS, column, target)
+        for link in bench["measure"].LINKS:
+            sums, gossip = (
+                table.least(found, lambda cell, link=link: cell["seconds"][link], rows)
+                for rows in (table.TREE, table.GOSSIP)
+            )
+            slower |= {column} if sums > gossip else set()
+    assert slower == {"w1a-ring-16"}
+
+
+def test_others_that_sum_are_tried_with_all_kinds_of_sums(bench):
+    """Float32 needs as many exchanges as the same method with a grid, or fewer."""
+    table, columns = bench["table"], bench["columns"]
+    for column, target in columns.columns():
+        found = table.found_in(CELLS, column, target)
+        for link, (_, latency) in bench["measure"].LINKS.items():
+            name = link.partition("/")[0].replace(" ", "")
+            ours, theirs = found[f"tree-{name}"], found[f"all-reduce-{name}"]
+            if ours["method"] in ("newton-tree", "newton-gather"):
+                assert theirs["method"] in ("newton-tree", "newton-gather"), (column, target, link)
+            assert theirs["seconds"][link] >= theirs["iterations"] * latency
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tree|star-100 d=250, 0.001",
+        "tree-1Mbit|ridge-ring-16, 0.001",
+        "all-reduce-1Mbit|ridge-ring-16, 0.001",
+        "dore|star-100 d=250, 0.001",
+        "lead|4-regular-100 d=250, 0.001",
+    ],
+)
+def test_cells_are_what_todays_code_needs(bench, name):
+    """The page says that cells were found with several versions: a few of all kinds are measured again."""
+    row, _, place = name.partition("|")
+    column, _, target = place.rpartition(", ")
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    try:
+        again = bench["rows"].Cell(row, column, float(target)).again(CELLS[name])
+    finally:
+        jax.config.update("jax_enable_x64", before)
+    assert again["iterations"] == CELLS[name]["iterations"]
+    assert again["bits"] == pytest.approx(CELLS[name]["bits"], rel=1e-6)
+    assert again["seconds"] == pytest.approx(CELLS[name]["seconds"], rel=1e-6)
