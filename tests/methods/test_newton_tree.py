@@ -9,8 +9,9 @@ from engines.threads import run_on
 from methods.test_tree_chunks import in_chunks
 from tiers import slow_but
 
-from lessbits import Custom, InputError, LeastSquares, make_method, make_network, simulate
+from lessbits import Custom, InputError, LeastSquares, Settings, make_method, make_network, simulate
 from lessbits._internal.elimination import eliminate, solve
+from lessbits.config.build import build_parts
 from lessbits.networks.tree import spanning_tree
 
 PROBLEM, NETWORK = LeastSquares.random(9, 7, condition=20.0), make_network("erdos-renyi:0.3", 9, seed=2)
@@ -103,3 +104,12 @@ def test_losses_that_are_not_quadratic_converge_too():
     network = make_network("ring", 6)
     method = make_method("newton-tree", problem, network, "grid:10")
     assert simulate(problem, network, replace(method, eta=0.05), iterations=600, until=1e-14).converged
+
+
+def test_a_run_that_diverges_is_told_what_to_take():
+    """No η helps where the curvature changes much."""
+    settings = Settings(problem="logistic", data="breast-cancer", scale=True, nodes=8)
+    problem, network, _ = build_parts(settings)
+    trace = simulate(problem, network, make_method("newton-tree", problem, network), iterations=200, until=1e-6)
+    assert trace.diverged
+    assert trace.message.endswith("Newton's steps are for losses that are nearly quadratic, take tree")

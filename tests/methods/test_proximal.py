@@ -7,10 +7,12 @@ import pytest
 from baseline_reference import Oracle, exactly, quantize_with, ridge, states_of
 
 from lessbits import LeastSquares, Logistic, Start, load_samples, make_method, make_network, simulate, split_samples
+from lessbits.tuning.stepsizes import make_request
 
 NODES, DIM, SEED, EXCHANGES = 7, 5, 4, 12
 PROBLEM, RING = ridge(NODES, DIM, 8, regularization=0.1), make_network("ring", NODES)
 POINT, MEMORY = np.random.default_rng(3).normal(size=(2, NODES, DIM))
+NOISY, FADING = "subtractive:8", "fading:1:0.97"
 SIZES = {"theta": 0.3, "eta": 2.0, "momentum": 0.4}
 
 
@@ -80,3 +82,12 @@ def test_bits_do_not_depend_on_which_process_holds_a_node():
         run_on(2, problem, RING, method, iterations=20)[0],
         {"wire_bits_per_link"},
     )
+
+
+def test_momentum_is_not_raised_where_noise_grows_with_what_is_sent():
+    """With scales a trial of some hundred iterations may like β = 0.5, and the run diverges later."""
+    problem = LeastSquares.random(NODES, DIM, condition=100.0)
+    for quantizer, free in ((NOISY, False), (FADING, True), ("float32", True)):
+        kind, request = make_request("proximal", problem, RING, quantizer, stepsizes="practical", target=None)
+        assert ("momentum" in kind.undecided(request)) is free
+    assert float(make_method("proximal", problem, RING, NOISY, stepsizes="practical").momentum) == 0

@@ -125,8 +125,16 @@ def test_all_engines_agree():
 def test_other_quantizers_and_targets_that_cannot_be_are_refused():
     with pytest.raises(InputError, match="scheduled was given dit-4, but its messages have a schedule: leave it out"):
         make_method("scheduled", PROBLEM, RING, "dit-4")
-    with pytest.raises(InputError, match=r"squared error of 1000, but the first is about"):
-        make_method("scheduled", PROBLEM, RING, target=1000.0)
+    for target in (1000.0, 1e-300):
+        with pytest.raises(InputError, match=f"squared error of {target:g}, but the first is about"):
+            make_method("scheduled", PROBLEM, RING, target=target)
+
+
+def test_a_trace_names_the_quantizer_that_another_run_is_made_with():
+    """Not the measured size of first errors, which would multiply that of the next run."""
+    method = make_method("scheduled", PROBLEM, RING, target=1e-2, stepsizes="practical")
+    trace = simulate(PROBLEM, RING, method, iterations=3)
+    assert trace.settings["quantizer"] == "fading:1:0.97"
 
 
 @pytest.mark.slow

@@ -86,10 +86,13 @@ def test_what_is_simulated_runs_over_links_bit_for_bit(in_turn, quantizer, netwo
     assert trace["exchanges"][-1] == (4 if every == 4 else 7)
 
 
-@pytest.mark.parametrize("quantizer", slow_but(["block:3.25"], ["block:3.25", "block-dither:0.5"]))
-def test_sums_up_a_tree_run_over_links_bit_for_bit(quantizer):
-    rule = Rule(tree=True, rate=0.9)
-    method = neural.TreeSums(every=4, quantizer=quantizer, rate=0.9)
+@pytest.mark.parametrize(
+    ("quantizer", "alone"),
+    slow_but([("block:3.25", 5)], [("block:3.25", 5), ("block:3.25", 0), ("block-dither:0.5", 0)]),
+)
+def test_sums_up_a_tree_run_over_links_bit_for_bit(quantizer, alone):
+    rule = Rule(tree=True, rate=0.9, alone=alone)
+    method = neural.TreeSums(every=4, quantizer=quantizer, rate=0.9, alone=alone)
     trace = simulate(PROBLEM, OPTIMIZER, method, "ring", steps=22, seed=2**40 + 7, options=ONE_BY_ONE)
     found = ThreadLinks.run(NODES, lambda links: over_links(links, rule, quantizer, "ring"))
     for node, (params, _) in enumerate(found):
@@ -290,6 +293,10 @@ def test_what_to_write_is_said():
         simulate(PROBLEM, OPTIMIZER, neural.GossipInTurn)
     with pytest.raises(InputError, match=r"Metric\(function, data\)"):
         made(metrics={"a": samples})
+    with pytest.raises(InputError, match=r"write lessbits.neural.TreeSums"):
+        neural.GossipBroadcast(rule=Rule(tree=True))
+    with pytest.raises(InputError, match=r"write lessbits.neural.GossipBroadcast"):
+        neural.GossipInTurn(rule=Rule(turns=False))
 
 
 def test_a_run_without_an_exchange_is_warned_of(caplog):

@@ -192,3 +192,13 @@ def test_a_script_that_is_not_there():
     assert done.returncode == 2
     assert "no script 'none.py'" in done.stderr
     assert importlib.util.find_spec("torch") is not None
+
+
+def test_a_node_that_asks_for_an_answer_is_not_waited_for(tmp_path):
+    """Nobody can type it."""
+    script = tmp_path / "ask.py"
+    script.write_text("from mpi4py import MPI\nif MPI.COMM_WORLD.Get_rank() == 1:\n    input('go on? ')\n")
+    command = [str(COMMAND), "launch", "--nodes", "2", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert "EOFError" in done.stderr

@@ -139,3 +139,21 @@ def test_two_nodes_go_on_where_they_were_stopped(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert sorted(re.findall(r"at ([\d.]+);", done.stdout)) == sorted(["50.2", "100.5"] * 2)
+
+
+def test_a_state_of_gossip_without_the_models_is_warned_of(caplog):
+    def one(links, load_model):
+        model = make_model()
+        gossip = Gossip(model, every=4, links=links, network="complete")
+        train(model, links.node, 6, gossip)
+        values, state = copy.deepcopy(model.state_dict()), gossip.state_dict()
+        model = make_model()
+        gossip = Gossip(model, every=4, links=links, network="complete")
+        if load_model:
+            model.load_state_dict(values)
+        gossip.load_state_dict(state)
+        gossip.step()
+
+    for load_model in (True, False):
+        ThreadLinks.run(2, lambda links, load_model=load_model: one(links, load_model))
+        assert ("none into the model" in caplog.text) is not load_model

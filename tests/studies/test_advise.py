@@ -14,7 +14,7 @@ from lessbits.methods.gradients import Gradients
 from lessbits.methods.prediction import predict_step_sizes
 from lessbits.methods.request import MethodRequest
 from lessbits.report.advice_text import advice_report
-from lessbits.studies.advice import advise_settings
+from lessbits.studies.advice import advise, advise_settings
 from lessbits.studies.compression import free_compression, predicted_slowdown
 from lessbits.studies.theory import describe_theory
 from lessbits.tuning.estimates import Choice
@@ -231,3 +231,13 @@ def test_commands_have_the_target_that_the_advice_is_about(until):
     assert advice["until"] == (until or float(f"{advice['until']:.3g}"))
     for row in advice["expected"]:
         assert float(row["command"].split("--until ")[1]) == advice["until"]
+
+
+def test_dore_is_considered_on_stars_alone():
+    problem = Consensus.random(20, 50)
+    tried = {name: advise(problem, make_network(name, 20), until=1e-3) for name in ("star", "ring")}
+    methods = {name: [each.choice.method for each in advice.estimates] for name, advice in tried.items()}
+    assert "dore" in methods["star"]
+    assert "dore" not in methods["ring"]
+    star = {each.choice.method: each.bits for each in tried["star"].estimates}
+    assert star["dore"] < star["primal-dual"]

@@ -37,6 +37,7 @@ STEPS = 8  # K
 PAIRS = 10  # of steps and gradient changes that a node stores
 NOISE = 4.0  # θ is divided by 1 + NOISE·ω, as in `accelerated`
 MOMENTUM = 0.3  # practical β, if the noise does not grow with what is sent
+ROUNDING = 1e-12  # an ω of numbers that are rounded to float32
 FAR = 1e30  # no gradient is a sign of a wrong curvature merely because the problem has moved
 
 
@@ -108,13 +109,13 @@ class Proximal(Method):
             "theta": 1 / (eta * request.network.lambda_max * (1 + NOISE * noise)),
             "eta": eta,
             "alpha": 1 / (1 + 2 * noise),
-            "momentum": MOMENTUM if request.practical and noise == 0 else 0.0,
+            "momentum": MOMENTUM if request.practical and noise <= ROUNDING else 0.0,
         }
 
     @classmethod
     def undecided(cls, request: MethodRequest) -> set[str]:
         """Return the step sizes left to choose. With scales β stays 0: noise would grow with what is sent."""
-        return super().undecided(request) - ({"momentum"} if request.omega > 0 else set())
+        return super().undecided(request) - ({"momentum"} if request.omega > ROUNDING else set())
 
     @classmethod
     def facts(cls, request: MethodRequest) -> dict[str, Any]:
