@@ -9,7 +9,7 @@ import pytest
 
 from lessbits.engines.recording.trace import Trace
 from lessbits.report.page import html_page
-from lessbits.report.runs import axis_end, fewest_bits, is_spread, main_row
+from lessbits.report.runs import axis_end, fewest, is_spread, main_row
 from lessbits.report.seeds import band, group_runs
 from lessbits.report.verdict import ranked, verdict
 
@@ -52,8 +52,8 @@ def test_runs_on_different_problems_are_not_ranked_and_have_short_names() -> Non
     dear = made([1, 1e-4], 9000, problem="logistic", data="w1a", dim=300, **other)
     groups = group_runs([dear, cheap])
     assert verdict(groups) == "2 runs on different problems or networks, which no single number ranks."
-    assert fewest_bits(groups) is None
-    assert fewest_bits(groups[:1]) == 9000
+    assert fewest(groups) is None
+    assert fewest(groups[:1]) == 9000
     assert "90.00" not in html_page([dear, cheap])  # times the bits of a run on another problem
     assert [group.name for group in ranked(groups)] == [
         "lead with dit-4, Logistic regression on w1a, star of 4",
@@ -113,3 +113,10 @@ def test_a_run_without_settings_is_reported_too() -> None:
     text = html_page([bare, made([1, 0.1], 500).with_settings({})])
     assert "<h1>lessbits report</h1>" in text
     assert "run (2)" in text
+
+
+def test_times_the_best_are_of_what_runs_are_ranked_by() -> None:
+    groups = group_runs([made([1, 1e-4], 1000), made([1, 1e-4], 500, quantizer="dit-2")])
+    assert [main_row(group, fewest(groups), "error")["times the best"] for group in groups] == ["2.00", "1.00"]
+    by_iterations = fewest(groups, "iteration")
+    assert [main_row(group, by_iterations, "error", "iteration")["times the best"] for group in groups] == ["1.00"] * 2

@@ -15,7 +15,7 @@ from lessbits.report.faults import faults_in_lines
 from lessbits.report.names import report_facts, report_heading
 from lessbits.report.page import html_page
 from lessbits.report.plots import LINES, MARKERS, in_style, new_figure, save_figure
-from lessbits.report.runs import X_AXES, axis_end, end_note, fewest_bits, further_row, is_spread, main_row
+from lessbits.report.runs import X_AXES, axis_end, end_note, fewest, further_row, is_spread, main_row
 from lessbits.report.seeds import RunGroup, band, distinct, group_runs
 from lessbits.report.verdict import BITS, SECONDS, goal_of, ranked, target_of, verdict
 
@@ -85,7 +85,7 @@ def markdown_report(traces: Sequence[Trace]) -> str:
     """Return heading, verdict and a table of the runs in Markdown, with the command of each."""
     traces = distinct(traces)
     groups = ranked(group_runs(traces))
-    least, goal = fewest_bits(groups), goal_of(groups)
+    least, goal = fewest(groups), goal_of(groups)
     rows = [{**main_row(group, least, goal), **further_row(group)} for group in groups]
     columns = [name for name in rows[0] if any(row[name] != "-" for row in rows)]
     lines = ["| " + " | ".join(map(as_markdown, columns)) + " |", "|---|" + "---:|" * (len(columns) - 1)]

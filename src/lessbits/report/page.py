@@ -16,7 +16,7 @@ from lessbits.report.faults import faults_in_words
 from lessbits.report.names import network_name, report_facts, report_heading
 from lessbits.report.network_drawing import draw_network
 from lessbits.report.presence_drawing import draw_presence
-from lessbits.report.runs import X_AXES, Y_AXES, axis_end, end_note, fewest_bits, further_row, is_spread, main_row
+from lessbits.report.runs import X_AXES, Y_AXES, axis_end, end_note, fewest, further_row, is_spread, main_row
 from lessbits.report.seeds import RunGroup, band, distinct, group_runs, thin_curves
 from lessbits.report.verdict import BITS, SECONDS, goal_of, ranked, target_of, verdict
 
@@ -75,7 +75,7 @@ def html_page(traces: Sequence[Trace], title: str | None = None, x_axis: str = "
 <div id="plot"></div>
 <p class="faint" id="note"></p>
 <h2>Runs</h2>
-{_main_table(groups)}
+{_main_table(groups, column)}
 <details><summary>More columns: nominal bits, epochs, time, rates, step sizes</summary>
 {_table([further_row(group) for group in groups], "stacks")}
 <p class="faint">{EXPLAINED}</p>
@@ -163,9 +163,9 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 
-def _main_table(groups: Sequence[RunGroup]) -> str:
-    least, goal = fewest_bits(groups), goal_of(groups)
-    rows = [main_row(group, least, goal) for group in groups]
+def _main_table(groups: Sequence[RunGroup], column: str) -> str:
+    least, goal = fewest(groups, column), goal_of(groups)
+    rows = [main_row(group, least, goal, column) for group in groups]
     return _table(rows, "main")
 
 

@@ -10,7 +10,7 @@ from lessbits._internal.wording import human
 from lessbits.engines.recording.trace import Trace
 from lessbits.report.seeds import RunGroup
 from lessbits.report.text import step_sizes_in_words
-from lessbits.report.verdict import goal_of, one_task, target_of
+from lessbits.report.verdict import BITS, goal_of, one_task, target_of
 
 MIN_FIT_POINTS = 5  # of the fit of a rate
 FLOAT_BITS = 32
@@ -107,20 +107,19 @@ def _power(value: float) -> str:
     return f"{value:.2e}"
 
 
-def fewest_bits(groups: Sequence[RunGroup]) -> float | None:
-    """Return the bits of the best run; None if none reached the target, or if the runs have different tasks."""
+def fewest(groups: Sequence[RunGroup], column: str = BITS) -> float | None:
+    """Return the bits or seconds of the best run; None if none reached the target, or if runs have different tasks."""
     if target_of(groups) is None or not one_task(groups):
         return None
-    return min((group.mean("wire_bits_per_link") for group in groups if group.converged), default=None)
+    return min((group.mean(column) for group in groups if group.converged), default=None)
 
 
-def main_row(group: RunGroup, best_bits: float | None, goal: str) -> dict[str, str]:
-    """Return the columns that matter most; `best_bits` are those of the best run, and `goal` is shown with the error.
+def main_row(group: RunGroup, best: float | None, goal: str, column: str = BITS) -> dict[str, str]:
+    """Return the columns that matter most; `best` are the bits or seconds of the best run, by which runs are ranked.
 
-    A column that a run does not have is "-".
+    `goal` is shown with the error. A column that a run does not have is "-".
     """
-    bits = group.mean("wire_bits_per_link")
-    ratio = f"{bits / best_bits:.2f}" if best_bits and group.converged else "-"
+    ratio = f"{group.mean(column) / best:.2f}" if best and group.converged else "-"
     return {
         "run": group.name,
         "bits per link": group.shown("wire_bits_per_link", human),

@@ -19,7 +19,7 @@ from lessbits.problems import Problem
 from lessbits.problems.origin import check_sites, origin_of
 from lessbits.quantizers import Compressor
 from lessbits.report.formats import write_report
-from lessbits.report.runs import fewest_bits, main_row
+from lessbits.report.runs import fewest, main_row
 from lessbits.report.seeds import distinct, group_runs
 from lessbits.report.verdict import goal_of
 from lessbits.studies.advice import Advice, AdviseKeywords, advise
@@ -154,5 +154,5 @@ class Study:
     def _repr_html_(self) -> str:
         """Show the runs in a notebook."""
         groups = group_runs(distinct(self.runs))
-        least, goal = fewest_bits(groups), goal_of(groups)
+        least, goal = fewest(groups), goal_of(groups)
         return html_table([main_row(group, least, goal) for group in groups], repr(self))
