@@ -194,3 +194,11 @@ def test_accelerated_methods_need_the_root_of_the_condition_number(name, acceler
         assert trace.converged, trace.message
         counts.append(int(trace["iteration"][-1]))
     assert (counts[1] < 7 * counts[0]) == accelerated
+
+
+@pytest.mark.parametrize("name", ["beer", "c-gt", "motef"])
+def test_default_step_sizes_of_tracking_are_stable_on_complete_networks(name):
+    """There the spectral gap is 1, and the orders of the theorems allow η = 1/L."""
+    problem, network = LeastSquares.random(8, 7, condition=20.0), make_network("complete", 8)
+    trace = simulate(problem, network, make_method(name, problem, network, "exact"), iterations=2000, until=1e-4)
+    assert trace.converged

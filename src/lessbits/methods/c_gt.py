@@ -28,6 +28,8 @@ from lessbits.networks.local import LocalNetwork
 from lessbits.problems.base import Problem
 from lessbits.quantizers.base import Compressor
 
+LONGEST = 0.3  # gradient step, as a share of 1/L
+
 
 class CompressedTrackingState(NamedTuple):
     """Iterate, tracker y, the newest gradient, the memories of x and of y, and option D's anchor."""
@@ -121,10 +123,11 @@ def tracking_step_sizes(request: MethodRequest) -> dict[str, Suggestion]:
     """Return γ = δ(1 - σ) and η = γ(1 - σ)²/L (practical: δ and γ(1 - σ)/(2L)), and α = 1/(1+ω), or 1 for contractions.
 
     δ is the share that the compressor keeps, and σ the second largest modulus of the eigenvalues of I - W. Theorems of
-    compressed tracking have these orders, with constants below 1 that they do not name.
+    compressed tracking have these orders, with constants below 1 that they do not name. η is 0.3/L at most: with 1/L
+    runs diverge on complete networks, where 1 - σ is 1.
     """
     kept, alpha = kept_share(request, typical=request.practical)
     gap = max(spectral_gap(request.network), 1e-6)
     gamma = request.given.get("gamma", kept if request.practical else kept * gap)
     slow = gap / 2 if request.practical else gap**2
-    return {"gamma": gamma, "eta": lambda: gamma * slow / request.smoothness, "alpha": alpha}
+    return {"gamma": gamma, "eta": lambda: min(gamma * slow, LONGEST) / request.smoothness, "alpha": alpha}
