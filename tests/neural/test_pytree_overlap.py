@@ -88,5 +88,5 @@ def test_mistakes_are_told_in_one_line():
             Gossip(make_params(), **given)
     with pytest.raises(InputError, match="tree=True"):
         Gossip(make_params(), rule=Rule(tree=True), overlap=True)
-    with pytest.raises(InputError, match="overlap and network must be the same"):
+    with pytest.raises(InputError, match="overlap=False at node 0, overlap=True at node 1"):
         ThreadLinks.run(2, lambda links: Gossip(make_params(), links=links, overlap=links.node == 1))

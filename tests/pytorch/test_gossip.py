@@ -340,9 +340,12 @@ print('jax' in sys.modules)
 def test_nodes_with_different_networks_or_weights_are_told(turns):
     """Those with other neighbours would wait for each other for ever."""
     rule = Rule(turns=turns)
-    assert "have different settings" in mistake(
-        lambda model, node: {"network": "complete" if node == 1 else "ring", "rule": rule}, nodes=4
-    )
-    assert "have different settings" in mistake(
+    told = mistake(lambda model, node: {"network": "complete" if node == 1 else "ring", "rule": rule}, nodes=4)
+    assert "have different settings: network=" in told
+    assert "dual" not in told
+    told = mistake(
         lambda model, node: {"network": make_network("star", 4, weights="metropolis" if node else "unit")}, nodes=4
     )
+    assert "have different settings: other weights at node 0" in told
+    told = mistake(lambda model, node: {"every": 10 + node}, nodes=2)
+    assert told.endswith("different settings: every=10 at node 0, every=11 at node 1: give the same at all nodes")

@@ -159,7 +159,7 @@ def test_mistakes_are_told_in_one_line():
     def one(links):
         Gossip(make_model(), links=links, overlap=links.node == 1)
 
-    with pytest.raises(InputError, match="overlap and network must be the same"):
+    with pytest.raises(InputError, match="overlap=False at node 0, overlap=True at node 1"):
         ThreadLinks.run(2, one)
     with pytest.raises(InputError, match="overlap is 3"):
         Gossip(make_model(), overlap=3)

@@ -247,7 +247,7 @@ class Gossip:
 
     def _meet(self, network: Network) -> Memory | TreeSums:
         """Check with neighbours that models and settings are the same, and return the memory."""
-        run = compare_marks(self.links, network, self._marks(network))
+        run = compare_marks(self.links, network, self._marks(network), self._settings())
         kind = partial(
             TreeSums if self.rule.tree else InTurn if self.rule.turns else Broadcast,
             self.links,

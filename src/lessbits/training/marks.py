@@ -9,6 +9,7 @@ from lessbits.errors import InputError
 from lessbits.networks import Network
 from lessbits.training.links import Links, differ
 from lessbits.training.partners import neighbours, rounds
+from lessbits.training.state import other_settings
 
 NAMES = ("model", "start", "settings")
 MARK_BYTES = 8
@@ -55,14 +56,16 @@ def run_number(marks: Iterable[bytes]) -> int:
     return int.from_bytes(hashlib.sha256(b"".join(marks)).digest()[:4], "little")
 
 
-def compare_marks(links: Links, network: Network, marks: Sequence[bytes]) -> int:
-    """Check that neighbours have the same marks, and return the number of the run."""
+def compare_marks(links: Links, network: Network, marks: Sequence[bytes], settings: str) -> int:
+    """Check that neighbours have the same marks, and tell their settings if not; return the number of the run."""
     here = links.node
     if links.reaches_all:  # nodes with other networks would wait for each other: their neighbours are not the same
         around = {(here + step) % links.nodes for step in (1, -1)} - {here}
-        for other, settings in sorted(links.exchange(dict.fromkeys(around, marks[-1])).items()):
-            if settings != marks[-1]:
-                raise InputError(differ(NAMES[-1], f"nodes {min(here, other)} and {max(here, other)}"))
+        words = f"network={network.name} {settings}"
+        for other, frame in sorted(links.exchange(dict.fromkeys(around, marks[-1] + words.encode())).items()):
+            if frame[:MARK_BYTES] != marks[-1]:
+                both = sorted([(here, words), (other, frame[MARK_BYTES:].decode(errors="replace"))])
+                raise InputError(other_settings(*both))
     others = links.exchange(dict.fromkeys(neighbours(network, here), b"".join(marks)))
     for other, digest in sorted(others.items()):
         for number, name in enumerate(NAMES):

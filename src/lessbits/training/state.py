@@ -10,6 +10,7 @@ from lessbits._internal.wording import counted
 from lessbits.errors import InputError, check_whole, shown
 
 SETTING = r" (?=[a-z]+=|overlap$)"  # what comes before one, in the text that is compared
+CHOSEN = ("dual", "theta")  # for the network, unless they are given
 COUNTS = ("steps", "exchanges", "bits")
 MOST = {"steps": 10**9, "exchanges": 10**9, "bits": 2**62}
 
@@ -60,6 +61,26 @@ def check_state(state: Any, about: Mapping[str, Any], kept: Mapping[str, Any], l
     return counts | {"waits": bool(state["counts"].get("waits", False))}
 
 
+def other_settings(first: tuple[int, str], second: tuple[int, str]) -> str:
+    """Return in which settings two nodes differ; what was chosen for the network goes with it.
+
+    >>> other_settings((0, "network=ring every=10 dual=0.15"), (1, "network=star every=10 dual=0.1"))
+    'nodes 0 and 1 have different settings: network=ring at node 0, network=star at node 1: give the same at all nodes'
+    """
+    (one, mine), (other, theirs) = first, second
+    names = _names(_read(mine), _read(theirs))
+    names = [name for name in names if name not in CHOSEN] if "network" in names else names
+    parts = (
+        f"{' '.join(f'{name}={_read(words).get(name, False)}' for name in names) or 'other weights'} at node {node}"
+        for node, words in (first, second)
+    )
+    return f"nodes {one} and {other} have different settings: {', '.join(parts)}: give the same at all nodes"
+
+
+def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+
+
 def _different(saved: str, mine: str) -> str:
     """Return which settings of a state are not those of this Gossip.
 
@@ -67,7 +88,7 @@ def _different(saved: str, mine: str) -> str:
     'the state was saved with every=10 overlap=False, but this Gossip has every=20 overlap=True: give the same settings'
     """
     one, other = _read(saved), _read(mine)
-    names = [name for name in one | other if one.get(name) != other.get(name)]
+    names = _names(one, other)
     first, second = (" ".join(f"{name}={each.get(name, False)}" for name in names) for each in (one, other))
     return f"the state was saved with {first}, but this Gossip has {second}: give the same settings"
 
