@@ -66,7 +66,7 @@ def test_the_search_finds_less_than_practical_step_sizes_need(monkeypatch):
     fewer_steps = {"AROUND": (-1, 0, 1), "FAR": (-5, 0, 5)}
     for name, fewer in {"PASSES": 1, "RUN": 1, "REFINED": 1, **fewer_steps}.items():
         monkeypatch.setattr(f"lessbits.tuning.fewest_bits.{name}", fewer)
-    monkeypatch.setattr("lessbits.methods.tree.FINENESSES", (3, 10))
+    monkeypatch.setattr("lessbits.methods.shared_point.FINENESSES", (3, 10))
     problem, network = LeastSquares.random(6, 12, condition=40.0), make_network("ring", 6)
     search = FewestBits(problem, network, 1e-6, iterations=3000)
     tried = search.search()

@@ -28,7 +28,7 @@ from lessbits._internal.axes import Axis
 from lessbits._internal.elimination import solve
 from lessbits._internal.pytrees import choose_rows, put, pytree, static, take_rows
 from lessbits._internal.randomness import Step, message_draws
-from lessbits._internal.summation import add_slices
+from lessbits._internal.summation import Sum, add_slices
 from lessbits.methods.base import MethodRequest, Start
 from lessbits.methods.common import start_at
 from lessbits.methods.gradients import Anchor, Gradients
@@ -45,8 +45,8 @@ class AllGatherState(NamedTuple):
     """The shared point, what has been told, and payloads that are to be passed on."""
 
     x: jax.Array
-    told: jax.Array  # m_i
-    total: jax.Array  # Σ_j m_j
+    told: Sum  # m_i
+    total: Sum  # Σ_j m_j, with twice the digits: nodes add in another order, and rounding would add up over rounds
     fresh: Payload  # q_i
     held: Annotated[Payload, Axis.LINK]  # what came in the last exchange, [links, slots, …]
     secants: Secants | None
@@ -115,7 +115,7 @@ class AllGather(SharedPoint):
         fresh = self.code(step, zeros, local)
         secants = Secants.none(x, self.pairs) if self.pairs else None
         held, anchor = self.nothing_held(fresh, local), self.gradients.init(problem, x)
-        return AllGatherState(x, zeros, zeros, fresh, held, secants, anchor)
+        return AllGatherState(x, Sum.of(zeros), Sum.of(zeros), fresh, held, secants, anchor)
 
     def send(
         self, step: Step, state: AllGatherState, problem: Problem, local: LocalNetwork
@@ -125,8 +125,9 @@ class AllGather(SharedPoint):
 
         def take(state: AllGatherState) -> tuple[AllGatherState, jax.Array]:
             gradient, anchor, work = self.gradients.take(step, state.x, state.anchor, problem, local)
-            fresh = self.code(step, gradient - self.convexity * state.x - state.told, local)
-            news = self.quantizer.decode(fresh)
+            unsaid = gradient - self.convexity * state.x - (state.told.value + state.told.lost)
+            fresh = self.code(step, unsaid, local)
+            news = Sum.of(self.quantizer.decode(fresh))
             told, total = state.told + news, state.total + news
             return state._replace(told=told, total=total, fresh=fresh, anchor=anchor), work
 
@@ -138,12 +139,12 @@ class AllGather(SharedPoint):
     ) -> AllGatherState:
         """Add what came to the total. After the last exchange all nodes take the same step."""
         arrived, held = self.arrived(inbox, local)
-        state = state._replace(total=state.total + arrived, held=held)
+        state = state._replace(total=state.total + Sum.of(arrived), held=held)
         last = self.phase(step) == self.round_length - 1
         return lax.cond(last, self._advance, lambda state: state, state)
 
     def _advance(self, state: AllGatherState) -> AllGatherState:
-        gradient = state.total / self.nodes + self.convexity * state.x
+        gradient = (state.total.value + state.total.lost) / self.nodes + self.convexity * state.x
         if state.secants is None:
             return state._replace(x=state.x - self.eta * gradient)
         metric = None if state.metric is None else partial(solve, state.metric)

@@ -19,6 +19,7 @@ from jax import lax
 from lessbits._internal.axes import Axis
 from lessbits._internal.pytrees import pytree
 from lessbits._internal.randomness import Step
+from lessbits._internal.summation import Sum
 from lessbits.methods.all_gather import AllGather, AllGatherState
 from lessbits.methods.base import Start
 from lessbits.methods.newton_tree import NewtonTree, factors, own_hessians, times, whole
@@ -103,7 +104,7 @@ class NewtonGather(AllGather):
     def _foresee(self, state: NewtonGatherState) -> NewtonGatherState:
         """Move what was told to what it should be at the new point, as all nodes can."""
         plain, step = state.plain, state.plain.x - state.before
-        told, total = plain.told + times(state.own, step), plain.total + times(state.total, step)
+        told, total = plain.told + Sum.of(times(state.own, step)), plain.total + Sum.of(times(state.total, step))
         return state._replace(plain=plain._replace(told=told, total=total), before=plain.x)
 
     def receive(  # type: ignore[override]
