@@ -85,10 +85,9 @@ class Fields(BaseModel):
     method: str = setting(
         "primal-dual",
         "Method",
-        "primal-dual (the paper's), edge-dual (for faults), tree (sums up a tree), newton-tree (and of "
-        "Hessians), twin-tree (to two roots), all-gather and newton-gather (fewest exchanges), accelerated, proximal, "
-        "scheduled, "
-        "or a competitor: " + ", ".join(list(BUILT_IN)[10:]),
+        "primal-dual (the paper's), edge-dual (for faults), tree (sums up a tree), newton-tree (and of Hessians), "
+        "twin-tree, all-gather and newton-gather (fewer exchanges), accelerated, proximal, scheduled, or a competitor: "
+        + ", ".join(list(BUILT_IN)[10:]),
     )
     option: str | None = setting(
         None,
