@@ -5,6 +5,7 @@ Each process trains with its own samples, dealt by class in Dirichlet(0.1) propo
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -76,7 +77,7 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true", help="fewer steps")
     parser.add_argument("--node", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.node:
+    if given.node or "LESSBITS_RANKS" in os.environ:  # which `lessbits launch` sets
         main(300 if given.quick else 1000)
     else:
         flags = ["--node", *(["--quick"] if given.quick else [])]

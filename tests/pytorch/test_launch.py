@@ -202,3 +202,31 @@ def test_a_node_that_asks_for_an_answer_is_not_waited_for(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert "EOFError" in done.stderr
+
+
+TRAIN = """
+import os, sys, time
+import torch
+import lessbits.torch
+import lessbits.training.mpi
+
+lessbits.training.mpi.NOTICE_SECONDS = 0.2
+torch.manual_seed(0)
+gossip = lessbits.torch.Gossip(torch.nn.Linear(4, 2), every=2)
+for step in range(4):
+    if step == 3 and gossip.links.node == 1:
+        {act}
+    gossip.step()
+"""
+
+
+def test_a_node_says_for_whom_it_waits_and_children_say_nothing_for_their_node(tmp_path):
+    acts = {"time.sleep(2)": "node 0 has waited 0.2 s for node 1", "os.fork() or sys.exit(0)": ""}
+    for act, line in acts.items():
+        script = tmp_path / "train.py"
+        script.write_text(TRAIN.format(act=act))
+        command = [str(COMMAND), "launch", "--nodes", "2", str(script)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert line in done.stderr
+        assert "has ended" not in done.stderr

@@ -7,7 +7,10 @@ from lessbits.errors import InputError, check_flag, check_number, check_positive
 from lessbits.networks import Network
 from lessbits.training.partners import rounds
 
-DUAL, MOST_DUAL = 0.3, 0.15  # at most a third of what is stable in the linear model of lessbits.theory.intervals
+DUAL, MOST_DUAL = (
+    0.3,
+    0.15,
+)  # a fifth to a third of what is stable, or a little more, in the linear model of lessbits.theory.intervals
 NOISE_SHARE = 5.0  # how much the noise of a round counts there
 ALL_AT_ONCE = 1.25  # rounds that count, if a node speaks with all neighbours at each exchange
 MOST_NOISE = 0.95  # with more, memories hardly follow models, whatever the numbers
